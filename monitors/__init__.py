@@ -9,7 +9,7 @@ from dcgym.monitors.network.layout import HEADER, HOST, PORT
 from dcgym.monitors.network.queues import MetQueues
 from dcgym.monitors.network.region import TelemetryRegion
 from dcgym.monitors.network.snapshot import HOST_STATE, PORT_STATE, Snapshot
-from dcgym.monitors.network.states import Fields, Snapshots, StateWords
+from dcgym.monitors.network.states import Fields, StateWords
 
 __all__ = [
     "AGENT_FLOW",
@@ -23,7 +23,6 @@ __all__ = [
     "FlowMatrix",
     "MetQueues",
     "Snapshot",
-    "Snapshots",
     "StateWords",
     "TelemetryRegion",
     "read_agent_flows",

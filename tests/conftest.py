@@ -12,6 +12,7 @@ import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.native import missing_parts, packets_available, simulation_available
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology
 from dcgym.traffic.generators.generator import Generator, GeneratorView
 from dcgym.traffic.http import HttpServer, ServerRows
@@ -107,9 +108,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 @pytest.fixture
 def make() -> Iterator[MakeNetwork]:
     """Make started networks that end with the test."""
-    made: list[EmulationNetwork] = []
+    made: list[OneNetwork] = []
 
-    def make_started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationNetwork:
+    def make_started(topology: Topology | str | dict[str, Any], **options: Any) -> OneNetwork:
         made.append(started(topology, **options))
         return made[-1]
 

@@ -1,4 +1,4 @@
-"""Commands to pools of servers, checked: what every backend of them refuses alike."""
+"""Commands to networks and pools, checked: what every backend of them refuses alike."""
 
 from __future__ import annotations
 
@@ -12,14 +12,29 @@ from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.rules import DEVICE_RULES, DeviceRule
 from dcgym.tasks.balancing.rules import RULES
+from dcgym.tasks.network.protocol import NetworkCommands
 
 __all__ = [
     "check_assignments",
     "check_device_rule",
     "check_device_weights",
+    "refuse_flow_commands",
     "rule_names",
     "sampled_flags",
 ]
+
+
+def refuse_flow_commands(commands: NetworkCommands) -> None:
+    """Refuse commands to flows, in a network of no capability ``flow_control``.
+
+    Args:
+        commands: What is decided.
+
+    Raises:
+        ConfigError: There are some.
+    """
+    if commands.flow_commands is not None:
+        raise ConfigError("flow_commands", "given", "None: this network steers no flows")
 
 
 def rule_names(rules: str | Sequence[str], n_balancers: int) -> Sequence[str]:

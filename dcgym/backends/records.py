@@ -13,11 +13,15 @@ from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.protocol import PoolSummary
 
 __all__ = [
+    "APPLICATIONS",
+    "CONGESTION_CONTROL",
+    "ENDED_FLOWS",
     "EVENT_RECORDS",
     "FIDELITIES",
     "FIDELITY",
     "FLOWS",
     "OPEN_FLOWS",
+    "PROCESSES",
     "SUMMARY",
     "Fidelity",
     "Record",
@@ -70,6 +74,20 @@ class RecordKind(Generic[T_co]):
         """Return the name."""
         return self.name
 
+
+APPLICATIONS: RecordKind[list[Record]] = RecordKind("applications")
+"""What became of each application of the plan; none for a plan of flows."""
+
+CONGESTION_CONTROL: RecordKind[Mapping[str, str]] = RecordKind("congestion_control")
+"""Implementation of each algorithm that the hosts of the episode run."""
+
+ENDED_FLOWS: RecordKind[npt.NDArray[np.void]] = RecordKind("ended_flows")
+"""The flows that have ended since the reset (`dcgym.traffic.generators.view.RECORD_DTYPE`).
+
+New ones follow those that earlier calls returned, while the episode runs."""
+
+PROCESSES: RecordKind[list[Record]] = RecordKind("processes")
+"""The external processes that send the plan's flows; none where nobody does."""
 
 FLOWS: RecordKind[npt.NDArray[np.void]] = RecordKind("flows")
 """The flows, or requests, that have ended since the last call, in order of their end."""

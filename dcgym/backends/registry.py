@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from dcgym.backends.base import Capabilities, Network, NetworkBatch, Pool
-from dcgym.backends.ensemble import NetworkEnsemble
+from dcgym.backends.base import Capabilities, Network, Pool
 from dcgym.backends.placement import Placement
 from dcgym.config import check_int
 from dcgym.errors import ConfigError, suggest
@@ -33,7 +32,6 @@ __all__ = [
     "PoolMaker",
     "checked_options",
     "make_network",
-    "make_networks",
     "make_placement",
     "make_pool",
 ]
@@ -56,8 +54,7 @@ ASKS_NOTHING: Mapping[str, tuple[object, ...]] = {
 leave something out, to forbid something to processes that it has none of, or what it is a twin of.
 Every backend takes these; any other value only a backend that has the option."""
 
-MakeNetwork: TypeAlias = Callable[[Topology, Options], Network]
-MakeNetworks: TypeAlias = Callable[[Topology, int, Options], NetworkBatch]
+MakeNetwork: TypeAlias = Callable[[Topology, int, Options], Network]
 MakePool: TypeAlias = Callable[[Scenario, int, Options], Pool]
 MakePlacement: TypeAlias = Callable[[DataCentre, int, Options], Placement]
 
@@ -70,15 +67,14 @@ class NetworkMaker:
         name: Name of the backend in configurations.
         capabilities: What its networks can do.
         options: Names of the options that `make` takes.
-        make: Makes one network, and checks the values of the options.
-        make_batch: Makes several copies at once, where the backend has a way of its own.
+        make: Makes the copies of one network, and checks the values of the options
+            (`dcgym.backends.ensemble.networks` makes one backend of several).
     """
 
     name: str
     capabilities: Capabilities
     options: frozenset[str]
     make: MakeNetwork
-    make_batch: MakeNetworks | None = None
 
 
 @dataclass(frozen=True)
@@ -125,25 +121,10 @@ PLACEMENTS: Registry[PlacementMaker] = Registry("placement backends", "backend")
 """Backends of tasks on the VIPs of a data centre."""
 
 
-def make_network(name: str, topology: Topology, options: Options | None = None) -> Network:
-    """Make one network; nothing is started.
-
-    Args:
-        name: A name in `NETWORKS`.
-        topology: The network.
-        options: Options that the backend takes.
-
-    Raises:
-        ConfigError: There is no such backend, or it does not take an option or its value.
-    """
-    maker = NETWORKS.find(name)
-    return maker.make(topology, checked_options(maker, options))
-
-
-def make_networks(
-    name: str, topology: Topology, n_envs: int, options: Options | None = None
-) -> NetworkBatch:
-    """Make several copies of a network; nothing is started.
+def make_network(
+    name: str, topology: Topology, n_envs: int = 1, options: Options | None = None
+) -> Network:
+    """Make copies of a network; nothing is started.
 
     Args:
         name: A name in `NETWORKS`.
@@ -158,9 +139,7 @@ def make_networks(
     maker = NETWORKS.find(name)
     checked = checked_options(maker, options)
     n_envs = check_int("num_envs", n_envs, 1, maker.capabilities.copies)
-    if maker.make_batch is not None:
-        return maker.make_batch(topology, n_envs, checked)
-    return NetworkEnsemble([maker.make(topology, checked) for _ in range(n_envs)])
+    return maker.make(topology, n_envs, checked)
 
 
 def make_pool(

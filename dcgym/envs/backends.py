@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from dcgym.backends.base import Capabilities, Network
+from dcgym.backends.base import Capabilities, is_backend
 from dcgym.errors import ConfigError, DcgymError
 from dcgym.registry import Registry
 from dcgym.topologies import Topology
@@ -81,9 +81,8 @@ def topology_of(backend: object) -> Topology | None:
     Args:
         backend: What `find_object` returned.
     """
-    if isinstance(backend, type) or not isinstance(backend, Network):
-        return None
-    return backend.topology
+    found = getattr(backend, "topology", None) if is_backend(backend) else None
+    return found if isinstance(found, Topology) else None
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,9 @@ from dcgym.errors import ConfigError
 from dcgym.monitors import AGENT_FLOW
 from dcgym.tasks.common.actions import read_actions
 from dcgym.tasks.common.statistics import safe_ratio
-from dcgym.tasks.flows.commands import FlowControls
 from dcgym.tasks.flows.interval import FlowInterval, flow_interval
 from dcgym.tasks.flows.task import FlowSettings, FlowTask
+from dcgym.tasks.network.protocol import NetworkCommands
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.topologies import Topology, base_rtt_ns
 
@@ -63,7 +63,6 @@ class FlowSystem(NetworkSystem):
         # Native code knows nothing of flows.
         self.has_whole_steps = False
         shape = (self.n_envs, len(self.agents))
-        self._before = self._after = np.zeros(shape, AGENT_FLOW)
         self._seen: FlowInterval | None = None
         settings = first.flow_settings
         self._history = np.zeros((*shape, settings.history, len(settings.features)), np.float32)
@@ -96,16 +95,11 @@ class FlowSystem(NetworkSystem):
         if self._seen is None:
             return in_force_ns
         # Flows of a copy that has just begun are not there yet, and get no command.
-        states = np.where(fresh[:, None], np.zeros((), AGENT_FLOW), self._after)
-        commands = self._first.flow_action.commands(values, states, self._seen)
+        flows = np.where(fresh[:, None], np.zeros((), AGENT_FLOW), self._flows[1])
+        commands = self._first.flow_action.commands(values, flows, self._seen)
         lease_ns = self._first.flow_settings.lease_ns
-        return np.maximum(in_force_ns, self._controls.command_flows(commands, lease_ns))
-
-    def restart(self, mask: Mask) -> None:
-        """Begin the present interval anew in some copies."""
-        super().restart(mask)
-        states = self._controls.flow_states(len(self.agents))
-        self._after = np.where(mask[:, None], states, self._after)
+        given = NetworkCommands(flow_commands=commands, lease_ns=lease_ns)
+        return np.maximum(in_force_ns, self.network.apply(given))
 
     def info(self, env: int, agent: int) -> Info:
         """Return what the agent of a flow is told beside its observation."""
@@ -142,7 +136,7 @@ class FlowSystem(NetworkSystem):
         return [np.clip(safe_ratio(rates_bps, links_bps, 0.0), 0, 1)]
 
     def _flow_info(self, seen: FlowInterval) -> dict[str, npt.NDArray[Any]]:
-        counters = {name: self._after[name].astype(np.int64) for name in COUNTERS}
+        counters = {name: self._flows[1][name].astype(np.int64) for name in COUNTERS}
         return {
             "is_open": seen.is_open,
             "flow_rate_bps": seen.rate_bps,
@@ -152,8 +146,11 @@ class FlowSystem(NetworkSystem):
         }
 
     @property
-    def _controls(self) -> FlowControls:
-        return cast(FlowControls, self.network)
+    def _flows(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+        """The flows when the last interval began, and when it ended, (E, F)."""
+        before, after = (state.flows for state in self._meter.states)
+        assert before is not None and after is not None
+        return before, after
 
     def _read(self, actions: Actions, fresh: Mask) -> FloatArray:
         """Return the actions of all flows, (E, F); 0 in fresh copies."""
@@ -169,17 +166,14 @@ class FlowSystem(NetworkSystem):
 
     def _measure(self, mask: Mask | None, *, is_first: bool = False) -> None:
         super()._measure(mask, is_first=is_first)
-        states = self._controls.flow_states(len(self.agents))
         chosen = np.ones(self.n_envs, np.bool_) if mask is None else mask
         rows = chosen[:, None]
         if is_first:
             self._begin_flows(chosen)
-        self._before = np.where(rows, states if is_first else self._after, self._before)
-        self._after = np.where(rows, states, self._after)
-        duration_s = self._now.duration_s
-        last = self._seen
+        before, after = self._flows
+        last, duration_s = self._seen, self._now.duration_s
         seen = flow_interval(
-            self._before, self._after, duration_s, self._link_rates_bps, self._base_rtt_s, last
+            before, after, duration_s, self._link_rates_bps, self._base_rtt_s, last
         )
         self._seen = seen if mask is None or last is None else seen.where(rows, last)
         features = self._first.observe(self._seen).astype(np.float32)

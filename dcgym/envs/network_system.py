@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Network, NetworkBatch, made_by
-from dcgym.backends.ensemble import NetworkEnsemble
-from dcgym.backends.records import Fidelity, Record
-from dcgym.backends.registry import NETWORKS, make_networks
+from dcgym.backends.base import Capabilities, Network, is_backend, made_by
+from dcgym.backends.ensemble import networks
+from dcgym.backends.records import ENDED_FLOWS, EVENT_RECORDS, FIDELITY, Fidelity, Record
+from dcgym.backends.registry import NETWORKS, make_network
 from dcgym.config import check_int
 from dcgym.envs.backends import find_object, taken_options, topology_of
 from dcgym.envs.network_checks import check_network
 from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import needs_reset
-from dcgym.monitors import Snapshots, StateWords
+from dcgym.monitors import StateWords
 from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.compiled import CompiledRuns
 from dcgym.tasks.network.meter import Measured, Meter, Traffic
+from dcgym.tasks.network.protocol import NOTHING, NetworkState
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.topologies import Topology
@@ -108,21 +109,25 @@ class NetworkSystem:
         self._painter: NetworkPainter | None = None
         self._spec = backend
         # Unknown names and options must fail here, not in the first episode.
-        self._network: NetworkBatch | None = self._make()
+        self._network: Network | None = self._make()
+        # The same while an episode runs, where it can do so: to find that out takes longer than it.
+        self._runs: CompiledRuns | None = None
         self._capabilities = self._network.capabilities
         self._check(first)
-        can = self._capabilities
         self.has_whole_steps = (
-            can.compiled_runs and not can.real_time and self._meter.can_run and self.interval_ns > 0
+            isinstance(self._network, CompiledRuns)
+            and not self._capabilities.real_time
+            and self._meter.can_run
+            and self.interval_ns > 0
         )
 
     @property
-    def backend(self) -> NetworkBatch | None:
+    def backend(self) -> Network | None:
         """The networks; None after `close` or a failure."""
         return self._network
 
     @property
-    def network(self) -> NetworkBatch:
+    def network(self) -> Network:
         """The networks of running episodes.
 
         Raises:
@@ -187,14 +192,14 @@ class NetworkSystem:
         for task, episode in zip(self.tasks, episodes, strict=True):
             if episode is not None:
                 self._check(task)
-        self._network.start()
         self._network.reset(episodes)
+        self._runs = self._network if isinstance(self._network, CompiledRuns) else None
         begun = np.array([episode is not None for episode in episodes])
         self._values = self._initial_where(begun)
         self._apply()
         self._note_plans()
         # Read after the action was in force.
-        self._meter.begin(self._network.snapshots(begun), begun)
+        self._meter.begin(self._network.read(begun), begun)
         self._begun_ns = np.where(begun, self.read_ns, self._begun_ns)
         for env in np.flatnonzero(begun).tolist():
             self._told_events[env] = 0
@@ -223,17 +228,18 @@ class NetworkSystem:
         """Take the actions, run each copy until its time, and measure it."""
         self._values = self.tasks[0].read(_of_network(actions))
         self._apply()
-        networks = cast(CompiledRuns, self.network)
-        self._measured, finished = self._meter.run(networks, until_ns, self._values, self._traffic)
+        if self._runs is None:
+            raise needs_reset()
+        self._measured = self._meter.run(self._runs, until_ns, self._values, self._traffic)
         if self.tasks[0].events:
             self._count_events(range(self.n_envs))
-        return finished
+        return self.finished()
 
     def restart(self, mask: Mask) -> None:
         """Begin the present interval anew in some copies."""
-        self._meter.restart(self.network.snapshots(mask), mask)
+        self._meter.restart(self.network.read(mask), mask)
 
-    def last_states(self) -> tuple[Snapshots, Snapshots]:
+    def last_states(self) -> tuple[NetworkState, NetworkState]:
         """Return the states of the copies when their last interval began, and when it ended.
 
         They hold until the next step.
@@ -246,12 +252,12 @@ class NetworkSystem:
 
     def now_ns(self) -> TimeArray:
         """Return the time of each copy."""
-        return self.network.now_ns()
+        return self.network.apply(NOTHING)
 
     def measure(self, mask: Mask) -> None:
         """Read the state of some copies."""
         asked = None if np.count_nonzero(mask) == self.n_envs else mask
-        self._meter.end(self.network.snapshots(asked), asked)
+        self._meter.end(self.network.read(asked), asked)
         self._measure(asked)
 
     def metrics(self) -> Mapping[str, FloatArray]:
@@ -263,7 +269,7 @@ class NetworkSystem:
 
     def finished(self) -> Mask:
         """Tell in which copies every flow of the plan has ended."""
-        return self.network.finished()
+        return self._meter.states[1].finished
 
     def info(self, env: int, agent: int) -> Info:
         """Return what the agent of a copy is told beside its observation."""
@@ -291,15 +297,15 @@ class NetworkSystem:
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return the flows of a copy that have ended; times count from the first observation."""
-        return rows_since(self.network.flow_records(env), int(self._begun_ns[env]))
+        return rows_since(self.network.records(ENDED_FLOWS, env), int(self._begun_ns[env]))
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have taken effect in a copy's episode."""
-        return self.network.event_records(env) if self.tasks[env].events else []
+        return self.network.records(EVENT_RECORDS, env) if self.tasks[env].events else []
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
-        return self.network.fidelity(env)
+        return self.network.records(FIDELITY, env)
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the network with load, queues and what is decided."""
@@ -325,7 +331,7 @@ class NetworkSystem:
 
     def close(self) -> None:
         """End the networks; the next episode makes new ones."""
-        network, self._network = self._network, None
+        network, self._network, self._runs = self._network, None, None
         if network is not None:
             network.close()
 
@@ -336,12 +342,7 @@ class NetworkSystem:
 
     def _apply(self) -> TimeArray:
         """Put what is decided in force; returns when all of it was."""
-        if len(self._values) == 1:
-            return self.tasks[0].decisions[0].apply(self.network, self._values[0])
-        pairs = zip(self.tasks[0].decisions, self._values, strict=True)
-        in_force_ns = [decision.apply(self.network, values) for decision, values in pairs]
-        latest: TimeArray = np.max(in_force_ns, axis=0)
-        return latest
+        return self.network.apply(self.tasks[0].commands(self._values))
 
     def _note_plans(self) -> None:
         """Learn what the rewards have to know of the episodes' plans."""
@@ -360,7 +361,7 @@ class NetworkSystem:
 
     def _count_events(self, envs: Iterable[int]) -> None:
         for env in envs:
-            told, count = self._told_events[env], len(self.network.event_records(env))
+            told, count = self._told_events[env], len(self.network.records(EVENT_RECORDS, env))
             self._new_events[env], self._told_events[env] = count - told, count
 
     @property
@@ -369,16 +370,15 @@ class NetworkSystem:
             raise needs_reset()
         return self._measured
 
-    def _make(self) -> NetworkBatch:
+    def _make(self) -> Network:
         spec, topology = self._spec, self.tasks[0].topology
         if isinstance(spec, str):
             maker, task = NETWORKS.find(spec), self.tasks[0]
             options = taken_options(task.backend_options(), task.default_options(), maker.options)
-            return make_networks(spec, topology, self.n_envs, options)
-        if not isinstance(spec, type) and isinstance(spec, Network):
-            return NetworkEnsemble([spec])
+            return make_network(spec, topology, self.n_envs, options)
         kind = "a Network of a topology; or a Network"
-        return NetworkEnsemble([made_by(spec, kind, topology) for _ in self.tasks])
+        make = (lambda _: spec) if is_backend(spec) else spec
+        return networks(self.n_envs, lambda: made_by(make, kind, topology))
 
     def _check(self, task: NetworkTask) -> None:
         """Refuse what the backend cannot do."""

@@ -1,25 +1,38 @@
 """The contract that every backend keeps, as checks for whoever writes one.
 
-`check_network` takes a maker of networks, `check_networks` one of batches of them, `check_pool` one
-of pools; all raise AssertionError on the first thing that is not as `dcgym.backends.base` says.
+`check_network` takes a maker of networks of one copy, `check_networks` one of several copies,
+`check_pool` one of pools; all raise AssertionError on the first thing that is not as
+`dcgym.backends.base` says.
 What capabilities do not promise is not asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Network, NetworkBatch, Pool
-from dcgym.backends.records import EVENT_RECORDS, FIDELITIES, FIDELITY, FLOWS, SUMMARY
+from dcgym.backends.base import Network, Pool
+from dcgym.backends.records import (
+    APPLICATIONS,
+    CONGESTION_CONTROL,
+    EVENT_RECORDS,
+    FIDELITIES,
+    FIDELITY,
+    FLOWS,
+    PROCESSES,
+    SUMMARY,
+)
 from dcgym.errors import ConfigError
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
 from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import make_events
+from dcgym.tasks.network.protocol import NOTHING as NO_COMMANDS
+from dcgym.tasks.network.protocol import FlowCommands, NetworkCommands, NetworkState
+from dcgym.testing.one_network import OneNetwork
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan, make_plan
 from dcgym.traffic.generators.view import RECORD_DTYPE
@@ -27,7 +40,7 @@ from dcgym.traffic.generators.view import RECORD_DTYPE
 __all__ = ["check_network", "check_networks", "check_pool"]
 
 MakeNetwork: TypeAlias = Callable[[Topology], Network]
-MakeNetworks: TypeAlias = Callable[[Topology, int], NetworkBatch]
+MakeNetworks: TypeAlias = Callable[[Topology, int], Network]
 MakePool: TypeAlias = Callable[[], Pool]
 
 TOPOLOGY = {"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2, "rate": "10Mbit"}
@@ -43,20 +56,18 @@ def check_network(make: MakeNetwork, intervals: int = 10) -> None:
     """Check a backend of networks; raises AssertionError on the first failure.
 
     Args:
-        make: Makes a network over a topology, new at each call; nothing may be started yet.
+        make: Makes one copy over a topology, new at each call; nothing may be started yet.
         intervals: Intervals of 50 ms that each episode lasts.
     """
     topology = make_topology(TOPOLOGY)
-    network = make(topology)
+    network = OneNetwork(make(topology), topology)
     try:
         network.close()
-        assert network.topology is topology, "the topology is not the one that was given"
-        network.start()
-        network.start()
         _check_clock(network)
         first = _check_counters(network, intervals)
         _check_limits(network, intervals)
         _check_weights(network)
+        _check_flow_commands(network)
         _check_finish(network)
         if network.capabilities.events:
             _check_events(network)
@@ -64,11 +75,11 @@ def check_network(make: MakeNetwork, intervals: int = 10) -> None:
         if network.capabilities.deterministic:
             assert np.array_equal(first.ports, again.ports), "the same seed gave other counters"
             assert np.array_equal(first.hosts, again.hosts), "the same seed gave other counters"
-        assert network.fidelity().status in FIDELITIES
+        assert network.records(FIDELITY).status in FIDELITIES
+        assert isinstance(network.records(CONGESTION_CONTROL), Mapping)
     finally:
         network.close()
         network.close()
-    network.start()
     _begin(network, "pairs-udp")
     network.close()
 
@@ -83,60 +94,57 @@ def check_networks(make: MakeNetworks, n_envs: int = 3, intervals: int = 4) -> N
     """
     topology = make_topology(TOPOLOGY)
     seeds = range(SEED, SEED + n_envs)
-    together = _run_networks(make(topology, n_envs), seeds, intervals)
+    together = _run_networks(make(topology, n_envs), topology, seeds, intervals)
     assert together.any(), "UDP at full rate counted nothing"
     if make(topology, 1).capabilities.deterministic:
         for env, seed in enumerate(seeds):
-            alone = _run_networks(make(topology, 1), [seed], intervals)
+            alone = _run_networks(make(topology, 1), topology, [seed], intervals)
             assert np.array_equal(alone[0], together[env]), "another number of copies, other counts"
 
 
 def _run_networks(
-    batch: NetworkBatch, seeds: Sequence[int], intervals: int
+    networks: Network, topology: Topology, seeds: Sequence[int], intervals: int
 ) -> npt.NDArray[np.uint64]:
     """Run episodes of these seeds, and begin one of them anew; return the counters before that."""
-    n_envs, topology = len(seeds), batch.topology
+    n_envs = len(seeds)
     layout = StateWords(len(topology.switch_ports), len(topology.hosts))
     try:
-        batch.close()
-        assert batch.n_envs == n_envs, f"{batch.n_envs} copies instead of {n_envs}"
-        batch.start()
+        networks.close()
         episodes = [NetworkEpisode(make_plan(UDP, topology, one), one) for one in seeds]
-        batch.reset(episodes)
+        networks.reset(episodes)
         rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.uint64)
-        assert batch.apply_rates(np.tile(rates_bps, (n_envs, 1))).shape == (n_envs,)
-        until_ns = batch.now_ns()
+        limits = NetworkCommands(rates_bps=np.tile(rates_bps, (n_envs, 1)))
+        assert networks.apply(limits).shape == (n_envs,), "a time for each copy"
+        until_ns = networks.apply(NO_COMMANDS)
         for _ in range(intervals):
             until_ns = until_ns + INTERVAL_NS
-            assert (batch.advance(until_ns) >= 0).all(), "a negative overrun"
-        assert not batch.finished().any() and batch.finished().shape == (n_envs,)
-        states = batch.snapshots()
-        assert states.words.shape == (n_envs, layout.size), "a row of `StateWords` a copy"
-        assert (states.time_ns <= batch.now_ns()).all(), "a state of a time to come"
-        _check_rows(batch, states.words, layout)
-        counters = states.words[:, : layout.n_counters]
+            assert (networks.advance(until_ns) >= 0).all(), "a negative overrun"
+        state = networks.read()
+        assert not state.finished.any() and state.finished.shape == (n_envs,)
+        assert state.words.shape == (n_envs, layout.size), "a row of `StateWords` a copy"
+        assert (state.time_ns <= networks.apply(NO_COMMANDS)).all(), "a state of a time to come"
+        _check_masks(networks, state, layout)
+        counters = state.words[:, : layout.n_counters]
         if n_envs > 1:
-            batch.reset([episodes[0], *[None] * (n_envs - 1)])
-            again = batch.snapshots().words[:, : layout.n_counters]
+            networks.reset([episodes[0], *[None] * (n_envs - 1)])
+            again = networks.read().words[:, : layout.n_counters]
             assert not again[0, : layout.n_ports].any(), "a new episode with old counters"
             assert (again[1:] >= counters[1:]).all(), "the episode of another copy was touched"
         return counters
     finally:
-        batch.close()
-        batch.close()
+        networks.close()
+        networks.close()
 
 
-def _check_rows(batch: NetworkBatch, words: npt.NDArray[np.uint64], layout: StateWords) -> None:
-    """Compare what all copies show together with what each shows of itself."""
-    if batch.capabilities.real_time:
+def _check_masks(networks: Network, state: NetworkState, layout: StateWords) -> None:
+    """Compare what all copies show together with what each shows alone."""
+    if networks.capabilities.real_time:
         return
-    for env in range(batch.n_envs):
-        row = layout.row_of(batch.snapshot(env))
-        own = slice(0, layout.n_counters)
-        assert np.array_equal(row[own], words[env, own]), "a snapshot with other counters"
-        only = np.arange(batch.n_envs) == env
-        masked = batch.snapshots(only).words
-        assert np.array_equal(masked[env, own], words[env, own]), "a mask changes what is read"
+    n_envs = len(state.time_ns)
+    for env in range(n_envs):
+        masked = networks.read(np.arange(n_envs) == env).words[env, : layout.n_counters]
+        own = state.words[env, : layout.n_counters]
+        assert np.array_equal(masked, own), "a mask changes what is read"
 
 
 def check_pool(make: MakePool, intervals: int = 8) -> None:
@@ -166,12 +174,12 @@ def check_pool(make: MakePool, intervals: int = 8) -> None:
         pool.close()
 
 
-def _begin(network: Network, traffic: object, seed: int = SEED, **options: object) -> None:
+def _begin(network: OneNetwork, traffic: object, seed: int = SEED, **options: object) -> None:
     plan = make_plan(traffic, network.topology, seed)  # type: ignore[arg-type]
     network.reset(NetworkEpisode(plan, seed, **options))  # type: ignore[arg-type]
 
 
-def _check_clock(network: Network) -> None:
+def _check_clock(network: OneNetwork) -> None:
     _begin(network, "pairs-udp")
     begun_ns = network.now_ns()
     overrun_ns = network.advance(begun_ns + INTERVAL_NS)
@@ -185,7 +193,7 @@ def _check_clock(network: Network) -> None:
     assert begun_ns <= network.snapshot().time_ns <= network.now_ns(), "a snapshot of another time"
 
 
-def _check_counters(network: Network, intervals: int) -> Snapshot:
+def _check_counters(network: OneNetwork, intervals: int) -> Snapshot:
     """Run full-rate UDP; return the last snapshot."""
     topology = network.topology
     # Without traffic: in real time, some may have been sent by the first look.
@@ -221,11 +229,11 @@ def _check_counters(network: Network, intervals: int) -> Snapshot:
     return before
 
 
-def _check_limits(network: Network, intervals: int) -> None:
+def _check_limits(network: OneNetwork, intervals: int) -> None:
     """A host that is limited to a tenth of its link sends no more than that and a burst."""
     _begin(network, "pairs-udp")
     rates_bps = np.array([port.rate_bps for port in network.topology.host_ports], np.float64)
-    applied_ns = network.apply_rates((rates_bps / 10).astype(np.uint64))
+    applied_ns = network.apply(rates_bps=(rates_bps / 10).astype(np.uint64))
     assert applied_ns <= network.now_ns(), "limits in force in the future"
     # In real time, some may have been sent before: it has arrived, or waits in a queue.
     first = network.snapshot()
@@ -239,7 +247,7 @@ def _check_limits(network: Network, intervals: int) -> None:
     assert received.sum() > 0, "limited hosts send nothing at all"
 
 
-def _check_weights(network: Network) -> None:
+def _check_weights(network: OneNetwork) -> None:
     groups = [group for group in next_hop_groups(network.topology) if group.has_choice]
     n_weights = sum(len(group.ports) for group in groups)
     _begin(network, "pairs-udp")
@@ -248,41 +256,54 @@ def _check_weights(network: Network) -> None:
         np.arange(n_weights, dtype=np.float64),
         np.zeros(n_weights),
     ):
-        assert network.apply_weights(weights) <= network.now_ns(), "weights in force in the future"
+        in_force_ns = network.apply(path_weights=weights)
+        assert in_force_ns <= network.now_ns(), "weights in force in the future"
 
 
-def _check_finish(network: Network) -> None:
+def _check_flow_commands(network: OneNetwork) -> None:
+    if network.capabilities.flow_control:
+        return
+    words = np.zeros((1, 1), np.uint32)
+    try:
+        network.apply(
+            flow_commands=FlowCommands(words, words, words, words, words.astype(np.uint64))
+        )
+    except ConfigError:
+        return
+    raise AssertionError("commands to flows were taken, and nobody obeys them")
+
+
+def _check_finish(network: OneNetwork) -> None:
     _begin(network, {"name": "pairs", "duration": "60ms"})
     assert not network.finished(), "finished before it began"
     begun_ns = network.now_ns()
     # Real connections need a moment to end, and a busy machine many.
     for number in range(1, 601):
         network.advance(begun_ns + number * INTERVAL_NS)
-        network.snapshot()
         if network.finished():
             break
     assert network.finished(), "flows of 60 ms still run after 600 intervals"
-    network.stop_traffic()
+    network.apply(cuts_flows=True)
     assert network.flow_records().dtype == RECORD_DTYPE
-    assert network.application_records() == []
-    assert network.process_records() == []
+    assert network.records(APPLICATIONS) == []
+    assert network.records(PROCESSES) == []
 
 
-def _check_events(network: Network) -> None:
+def _check_events(network: OneNetwork) -> None:
     topology = network.topology
     switch, peer = next(
         (port.node, port.peer) for port in topology.switch_ports if port.peer.startswith("s")
     )
     rows = [{"at": f"{INTERVAL_NS}ns", "link": [switch, peer], "action": "down"}]
     _begin(network, "pairs-udp", events=make_events(rows, topology))
-    assert network.event_records() == [], "an event before its time"
+    assert network.records(EVENT_RECORDS) == [], "an event before its time"
     begun_ns = network.snapshot().time_ns
     for number in range(1, 601):
         network.advance(begun_ns + number * INTERVAL_NS)
         network.snapshot()
-        if network.event_records():
+        if network.records(EVENT_RECORDS):
             break
-    records = network.event_records()
+    records = network.records(EVENT_RECORDS)
     assert [record["action"] for record in records] == ["down"], f"records of events: {records}"
     assert network.now_ns() - begun_ns >= INTERVAL_NS, "an event before its time"
     assert network.capabilities.real_time or number == 1, "an event after its time"

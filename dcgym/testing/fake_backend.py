@@ -10,18 +10,32 @@ equal-cost paths in proportion to the weights, at once and whether they are old 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities
-from dcgym.backends.records import Fidelity, Record
+from dcgym.backends.base import Capabilities, Mask, TimeArray
+from dcgym.backends.commands import refuse_flow_commands
+from dcgym.backends.records import (
+    APPLICATIONS,
+    CONGESTION_CONTROL,
+    ENDED_FLOWS,
+    EVENT_RECORDS,
+    FIDELITY,
+    PROCESSES,
+    Fidelity,
+    Record,
+    RecordKind,
+    RecordMakers,
+    find_records,
+)
 from dcgym.errors import BackendError
-from dcgym.monitors import HOST, PORT, Snapshot
+from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
 from dcgym.tasks.common.events import count_due
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
 from dcgym.tasks.paths.rules import PATH_RULES
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
@@ -30,6 +44,7 @@ from dcgym.traffic.generators.view import RECORD_DTYPE
 __all__ = ["FakeBackend"]
 
 FloatArray = npt.NDArray[np.float64]
+T = TypeVar("T")
 
 TICK_NS = 5_000_000
 PACKET_BYTES = 1500
@@ -41,7 +56,13 @@ START_TIME_NS = 1_000_000_000
 
 
 class FakeBackend:
-    """Fluid flows over a topology, one rate a flow, one fluid queue a switch port."""
+    """Fluid flows over a topology, one rate a flow, one fluid queue a switch port; one copy.
+
+    Attributes:
+        topology: The network.
+        is_running: Whether it has been reset, and not died or been closed since.
+        now_ns: The virtual time.
+    """
 
     name = "fake"
     # A fluid has neither flowlets nor packets: it is split by the weights under every rule.
@@ -61,7 +82,7 @@ class FakeBackend:
         fail_at_step: int | None = None,
         probes: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Prepare a network; nothing runs before `start`.
+        """Prepare a network; nothing runs before `reset`.
 
         Args:
             topology: The network; a dumbbell of 4 hosts if None.
@@ -69,14 +90,14 @@ class FakeBackend:
             probes: Pairs of hosts; their round trips are those of the switches' queues.
         """
         self.topology = topology if topology is not None else make_topology("dumbbell")
-        self.congestion_control: dict[str, str] = {}
+        self._congestion_control: dict[str, str] = {}
         self.is_running = False
         self._fail_at_step = fail_at_step
         self._probes = tuple(probes)
         self._waits = 0
-        self._now_ns = START_TIME_NS
-        self._sequence = 0
+        self.now_ns = START_TIME_NS
         ports = self.topology.switch_ports
+        self._layout = StateWords(len(ports), len(self.topology.hosts))
         self._rates_bps = np.array([port.rate_bps for port in ports], np.float64)
         self._limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
         self._marks_bytes = np.array([port.mark_bytes or np.inf for port in ports], np.float64)
@@ -93,45 +114,60 @@ class FakeBackend:
         """Begin to run."""
         self.is_running = True
 
-    def reset(self, episode: NetworkEpisode) -> None:
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
         """Forget the last episode and start the plan; events change nothing but the records.
 
         Args:
-            episode: The plan, and whether switches mark; the rest changes nothing.
+            episodes: The plan, and whether switches mark; the rest changes nothing.
         """
-        self._require_running()
+        [episode] = episodes
+        if episode is None:
+            return
+        self.start()
         self._events = episode.events
-        self.congestion_control = dict(episode.congestion_control)
+        self._congestion_control = dict(episode.congestion_control)
         self._has_marking = episode.marking
         self._splits = {}
-        self._begin_ns = self._now_ns
+        self._begin_ns = self.now_ns
         self._read_flows(episode.plan, episode.seed)
         n_ports, n_hosts = len(self._rates_bps), len(self._host_rates_bps)
         self._queues = np.zeros(n_ports)
         self._peaks = np.zeros(n_ports)
-        self._ports = {name: np.zeros(n_ports) for name in PORT.names or ()}
-        self._hosts = {name: np.zeros(n_hosts) for name in HOST.names or ()}
+        self._ports = {name: np.zeros(n_ports) for name in PORT_STATE.names or ()}
+        self._hosts = {name: np.zeros(n_hosts) for name in HOST_STATE.names or ()}
         self._matrix = np.zeros((n_ports, n_hosts))
         self._caps_bps = self._host_rates_bps.copy()
 
-    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
-        """Limit each host from now on."""
-        self._require_running()
-        self._caps_bps = rates_bps.astype(np.float64)
-        return self._now_ns
+    def apply(self, commands: NetworkCommands, mask: Mask | None = None) -> TimeArray:
+        """Limit each host, and split every flow by the weights, from now on.
 
-    def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
-        """Split every flow by these weights from now on."""
-        self._require_running()
+        Flows are not cut: this network keeps no records.
+
+        Args:
+            commands: What is decided.
+            mask: Whether to do it, (1,).
+
+        Raises:
+            ConfigError: Commands to flows.
+        """
+        refuse_flow_commands(commands)
+        if commands is not NOTHING and (mask is None or mask[0]):
+            self._require_running()
+            if commands.rates_bps is not None:
+                self._caps_bps = commands.rates_bps[0].astype(np.float64)
+            if commands.path_weights is not None:
+                self._split(commands.path_weights[0])
+        return np.array([self.now_ns])
+
+    def _split(self, weights: FloatArray) -> None:
         ends = np.cumsum([len(group.ports) for group in self._groups])
         for group, own in zip(self._groups, np.split(weights, ends[:-1]), strict=True):
             split = own / own.sum() if own.sum() > 0 else np.full(len(own), 1 / len(own))
             self._splits.update({(group.switch, host): split for host in group.hosts})
         self._read_paths()
-        return self._now_ns
 
-    def advance(self, until_ns: int) -> int:
-        """Let the fluid run to a time, at once.
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Let the fluid run to a time, (1,), at once.
 
         Args:
             until_ns: Virtual time.
@@ -141,28 +177,28 @@ class FakeBackend:
         if self._waits == self._fail_at_step:
             self.is_running = False
             raise BackendError("the fake network died, as it was told to")
-        while self._now_ns < until_ns:
-            tick_ns = min(TICK_NS, until_ns - self._now_ns)
+        [end_ns] = until_ns.tolist()
+        while self.now_ns < end_ns:
+            tick_ns = min(TICK_NS, end_ns - self.now_ns)
             self._advance(tick_ns / 1e9)
-            self._now_ns += tick_ns
-        return 0
+            self.now_ns += tick_ns
+        return np.zeros(1, np.int64)
 
-    def now_ns(self) -> int:
-        """Return the virtual time."""
-        return self._now_ns
+    def read(self, mask: Mask | None = None) -> NetworkState:
+        """Read the state, and begin a new interval for the peak queues.
 
-    def snapshot(self) -> Snapshot:
-        """Read the state, and begin a new interval for the peak queues."""
+        Args:
+            mask: Of one copy, which is read.
+        """
         self._require_running()
-        self._sequence += 2
-        ports = _pack(self._ports, PORT)
+        ports = _pack(self._ports, PORT_STATE)
         ports["backlog_bytes"] = self._queues
         ports["peak_bytes"] = self._peaks
         self._peaks = self._queues.copy()
-        hosts = _pack(self._hosts, HOST)
-        hosts["rate_bps"] = self._caps_bps
+        hosts = _pack(self._hosts, HOST_STATE)
         rtts_ns = self._round_trips_ns() if self._probes else None
-        return Snapshot(self._now_ns, self._sequence, ports, hosts, self._matrix.copy(), rtts_ns)
+        snapshot = Snapshot(self.now_ns, ports, hosts, self._matrix.copy(), rtts_ns)
+        return NetworkState.of(self._layout, snapshot, bool(self._is_done().all()))
 
     def _round_trips_ns(self) -> FloatArray:
         """Return the base and what the queues there and back hold, on the first path."""
@@ -180,35 +216,43 @@ class FakeBackend:
 
     def pause(self, seconds: float) -> None:
         """Let time pass that no action asked for, as a learner's update does."""
-        self._now_ns += round(seconds * 1e9)
+        self.now_ns += round(seconds * 1e9)
 
-    def finished(self) -> bool:
-        """Tell whether every flow has sent its bytes or reached its end."""
-        return bool(self._is_done().all())
+    def records(self, kind: RecordKind[T], env: int) -> T:
+        """Return no flows, each event whose time has passed, and that nothing here is a result.
 
-    def stop_traffic(self) -> None:
-        """Do nothing: this network keeps no records."""
+        Flows that ended still count as `NetworkTask.active_flows`.
 
-    def flow_records(self) -> npt.NDArray[Any]:
-        """Return no records: flows that ended still count as `NetworkTask.active_flows`."""
+        Args:
+            kind: Any of a network.
+            env: 0.
+        """
+        return find_records(kind, self._RECORDS)(self)
+
+    def _no_flows(self) -> npt.NDArray[np.void]:
         return np.empty(0, RECORD_DTYPE)
 
-    def application_records(self) -> list[Record]:
-        """Return no records: nothing here runs applications."""
+    def _none(self) -> list[Record]:
         return []
 
-    def process_records(self) -> list[Record]:
-        """Return no records: nothing here runs processes."""
-        return []
-
-    def event_records(self) -> list[Record]:
-        """Return a record of each event whose time has passed, though it had no effect."""
-        past = self._events[: count_due(self._events, self._now_ns - self._begin_ns)]
+    def _past_events(self) -> list[Record]:
+        past = self._events[: count_due(self._events, self.now_ns - self._begin_ns)]
         return [{"at_s": e.at_ns / 1e9, "action": e.kind, "target": e.target} for e in past]
 
-    def fidelity(self) -> Fidelity:
-        """Say that nothing here may be taken for a result."""
+    def _controls(self) -> Mapping[str, str]:
+        return self._congestion_control
+
+    def _fidelity(self) -> Fidelity:
         return Fidelity("invalid", ("test double, not a network",))
+
+    _RECORDS: ClassVar[RecordMakers] = {
+        ENDED_FLOWS: _no_flows,
+        APPLICATIONS: _none,
+        PROCESSES: _none,
+        EVENT_RECORDS: _past_events,
+        CONGESTION_CONTROL: _controls,
+        FIDELITY: _fidelity,
+    }
 
     def close(self) -> None:
         """Stop; a second call does nothing."""
@@ -269,11 +313,11 @@ class FakeBackend:
         return known
 
     def _is_done(self) -> npt.NDArray[np.bool_]:
-        elapsed_ns = self._now_ns - self._begin_ns
+        elapsed_ns = self.now_ns - self._begin_ns
         return (self._left_bytes <= 0) | (elapsed_ns >= self._ends_ns)
 
     def _offered_bps(self) -> FloatArray:
-        is_active = (self._now_ns - self._begin_ns >= self._starts_ns) & ~self._is_done()
+        is_active = (self.now_ns - self._begin_ns >= self._starts_ns) & ~self._is_done()
         wanted = np.where(self._is_udp, self._asked_bps, np.minimum(self._tcp_bps, self._asked_bps))
         wanted = np.where(is_active, wanted, 0.0)
         by_host = np.bincount(self._sources, wanted, len(self._caps_bps))
@@ -336,9 +380,6 @@ class FakeBackend:
         sums = np.bincount(self._sources, rtt_ns, n_hosts)
         hosts["active_flows"] = flows.astype(np.float64)
         hosts["srtt_ns"] = sums / np.maximum(flows, 1)
-        hosts["min_rtt_ns"] = np.where(flows > 0, BASE_RTT_NS, 0.0)
-        hosts["rtt_sum_ns"] += sums
-        hosts["rtt_samples"] += flows
 
     def _adapt(self, is_hit: npt.NDArray[np.bool_], seconds: float) -> None:
         interface_bps = self._host_rates_bps[self._sources]

@@ -18,6 +18,7 @@ from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import CommandError
 from dcgym.native import bpf_object, require
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.traffic import Plan
 
@@ -41,7 +42,7 @@ def empty_flows(link: dict[str, Any], seconds: float) -> Iterator[Callable[[], b
     Yields:
         Whether they still do.
     """
-    network = EmulationNetwork(make_topology(link), NetworkOptions(preflight=False))
+    network = OneNetwork(EmulationNetwork(make_topology(link), NetworkOptions(preflight=False)))
     with contextlib.ExitStack() as stack:
         stack.callback(network.close)
         name = f"empty_{os.getpid()}"
@@ -58,7 +59,7 @@ def empty_flows(link: dict[str, Any], seconds: float) -> Iterator[Callable[[], b
         sending.result()
 
 
-def _send(network: EmulationNetwork, command: tuple[str, ...], seconds: float) -> None:
+def _send(network: OneNetwork, command: tuple[str, ...], seconds: float) -> None:
     deadline = time.monotonic() + LISTENS_S
     while True:
         try:

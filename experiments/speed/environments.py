@@ -14,7 +14,9 @@ import numpy.typing as npt
 import dcgym
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.records import FIDELITY
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import make_plan
 from experiments.speed.fair_share import measure_fair_share
@@ -93,13 +95,13 @@ def measure_deadlines(topology: Topology, traffic: str) -> dict[str, Any]:
 
 def measure_stride(topology: Topology, warmup_s: float) -> dict[str, Any]:
     """One TCP flow from each host to one of another pod, against the max-min share of its path."""
-    network = EmulationNetwork(topology, NetworkOptions(flow_matrix=True))
+    network = OneNetwork(EmulationNetwork(topology, NetworkOptions(flow_matrix=True)))
     try:
         network.start()
         plan = make_plan("stride-8", topology, 0)
         measured = measure_fair_share(network, plan, warmup_s, seconds=4.0)
         reached_bps, fair_bps = measured["reached_bps"].sum(), measured["fair_bps"].sum()
-        fidelity = network.fidelity()
+        fidelity = network.records(FIDELITY)
         return {
             "links_bps": topology.links[0].rate_bps,
             "reached_bps": float(reached_bps),
@@ -116,7 +118,7 @@ def measure_stride(topology: Topology, warmup_s: float) -> dict[str, Any]:
 def measure_life(topology: Topology | str | dict[str, Any]) -> dict[str, Any]:
     """Build, reset in place under load, close."""
     graph = make_topology(topology)
-    network = EmulationNetwork(graph)
+    network = OneNetwork(EmulationNetwork(graph))
     pattern = "pairs" if graph.name == "dumbbell" else "stride-1"
     episode = NetworkEpisode(make_plan(pattern, graph, 0))
     times: dict[str, float] = {}

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Network
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.max_min import MaxMin, Segments
+from dcgym.testing import OneNetwork
 from dcgym.traffic import Plan
 
 __all__ = ["measure_fair_share"]
@@ -22,7 +22,7 @@ ON_PATH = 0.5
 
 
 def measure_fair_share(
-    network: Network, plan: Plan, warmup_s: float, seconds: float
+    network: OneNetwork, plan: Plan, warmup_s: float, seconds: float
 ) -> dict[str, Any]:
     """Run a plan and compare what its flows reach with their max-min fair rates.
 
@@ -73,11 +73,11 @@ def _fair_bps(is_on_path: npt.NDArray[np.bool_], capacities_bps: FloatArray) -> 
     return max_min.rates(np.ones_like(rows))
 
 
-def _run_for(network: Network, seconds: float) -> None:
+def _run_for(network: OneNetwork, seconds: float) -> None:
     network.advance(network.now_ns() + int(seconds * 1e9))
 
 
-def _rates_bps(network: Network, seconds: float) -> FloatArray:
+def _rates_bps(network: OneNetwork, seconds: float) -> FloatArray:
     """Return bits a second of each source host (columns) at each switch port (rows)."""
     first = network.snapshot()
     _run_for(network, seconds)

@@ -9,9 +9,11 @@ from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.records import FIDELITY
 from dcgym.errors import BackendError
 from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import dumbbell
 from dcgym.traffic import Flow, Plan
 from dcgym.units import parse_rate
@@ -44,8 +46,10 @@ def measure_link_delays() -> Iterator[dict[str, Any]]:
         queue = max(parse_rate(rate) * round_trip_ms // 8000, 100_000)
         core = {"delay": delay, "queue": queue, "rate": rate}
         tiers = {"core": core, "host": {"rate": HOST_RATE, "queue": "4MB"}}
-        network = EmulationNetwork(
-            dumbbell(hosts=2, mark=None, tiers=tiers), NetworkOptions(preflight=False)
+        network = OneNetwork(
+            EmulationNetwork(
+                dumbbell(hosts=2, mark=None, tiers=tiers), NetworkOptions(preflight=False)
+            )
         )
         try:
             figures = _measure(network, round_trip_ms + jitter_ms)
@@ -60,7 +64,7 @@ def measure_link_delays() -> Iterator[dict[str, Any]]:
         }
 
 
-def _measure(network: EmulationNetwork, mean_ms: float) -> dict[str, Any]:
+def _measure(network: OneNetwork, mean_ms: float) -> dict[str, Any]:
     _begin(network, Plan("idle", 0, ()))
     excess_us = (_ping_ms(network) - mean_ms) * 1e3
     _begin(network, Plan("flow", 0, (Flow("h1", "h2"),)))
@@ -75,19 +79,19 @@ def _measure(network: EmulationNetwork, mean_ms: float) -> dict[str, Any]:
         "late_us_p50": delays.late_quantile_ns(0.5) / 1e3,
         "late_us_p99": delays.late_quantile_ns(0.99) / 1e3,
         "late_us_max": delays.late_max_ns / 1e3,
-        "overflow": int(network.fidelity().figures["delay_overflow"]),
+        "overflow": int(network.records(FIDELITY).figures["delay_overflow"]),
     }
 
 
-def _begin(network: EmulationNetwork, plan: Plan) -> None:
+def _begin(network: OneNetwork, plan: Plan) -> None:
     network.reset(NetworkEpisode(plan))
 
 
-def _run(network: EmulationNetwork, seconds: float) -> None:
+def _run(network: OneNetwork, seconds: float) -> None:
     network.advance(time.monotonic_ns() + int(seconds * 1e9))
 
 
-def _ping_ms(network: EmulationNetwork) -> float:
+def _ping_ms(network: OneNetwork) -> float:
     """Return the mean of the round trips."""
     words = ("ping", "-n", "-q", "-c", str(PINGS), "-i", "0.01", network.topology.ip("h2"))
     output = network.lab.execute("h1", *words)
@@ -97,7 +101,7 @@ def _ping_ms(network: EmulationNetwork) -> float:
     return float(found[1])
 
 
-def _delays(network: EmulationNetwork) -> LinkDelayView:
+def _delays(network: OneNetwork) -> LinkDelayView:
     delays = network.link_delays
     if delays is None:
         raise BackendError("no link delays")

@@ -14,6 +14,7 @@ from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import BackendError
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 
 __all__ = ["FREE", "KINDS", "Execute", "network"]
@@ -104,7 +105,7 @@ def _processes_in(namespace_of: int) -> list[int]:
 def network(kind: str) -> Iterator[Execute]:
     """Yield the execute function of two hosts h1, h2 over the network of that kind."""
     if kind in ("ebpf", "ovs"):
-        emulated = EmulationNetwork(make_topology(FREE), NetworkOptions(switch=kind))
+        emulated = OneNetwork(EmulationNetwork(make_topology(FREE), NetworkOptions(switch=kind)))
         emulated.start()
         try:
             yield emulated.lab.execute

@@ -19,6 +19,7 @@ from rich.table import Table
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.cli.console import table_console
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from dcgym.units import NS_PER_S
@@ -106,7 +107,7 @@ def _twin(transport: str) -> dict[str, float]:
     begun = time.process_time()
     twin = _begin(transport)
     twin.advance(round(RUN_S * NS_PER_S))
-    cpu_s, hops = time.process_time() - begun, float(twin.packet_hops)
+    cpu_s, hops = time.process_time() - begun, float(twin.network(0).packet_hops())
     twin = _begin(transport)
     port = next(i for i, one in enumerate(twin.topology.switch_ports) if one.peer == "s2")
     backlog_bytes = []
@@ -120,9 +121,9 @@ def _twin(transport: str) -> dict[str, float]:
     }
 
 
-def _begin(transport: str) -> PacketTwin:
+def _begin(transport: str) -> OneNetwork:
     topology = make_topology(DUMBBELL)
-    twin = PacketTwin(topology)
+    twin = OneNetwork(PacketTwin(topology))
     controls = dict.fromkeys((host.name for host in topology.hosts), transport)
     twin.reset(NetworkEpisode(make_plan("pairs", topology, 0), 0, controls))
     return twin

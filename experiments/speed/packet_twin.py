@@ -17,6 +17,7 @@ import numpy as np
 import dcgym
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from dcgym.units import NS_PER_S
@@ -41,7 +42,7 @@ MEMORY_ENVS = 256
 def twin_figures(spec: dict[str, Any], traffic: str, transport: str, run_s: float) -> Any:
     """Measure one network, without anybody who looks at it."""
     topology = make_topology(spec)
-    twin = PacketTwin(topology)
+    twin = OneNetwork(PacketTwin(topology))
     controls = dict.fromkeys((host.name for host in topology.hosts), transport)
     plan = make_plan(traffic, topology, 0)
     twin.reset(NetworkEpisode(plan, 0, controls, transport == "dctcp"))
@@ -54,7 +55,7 @@ def twin_figures(spec: dict[str, Any], traffic: str, transport: str, run_s: floa
         "traffic": traffic,
         "transport": transport,
         "times real time": run_s / cpu_s,
-        "million packet-hops/s": twin.packet_hops / cpu_s / 1e6,
+        "million packet-hops/s": twin.network(0).packet_hops() / cpu_s / 1e6,
     }
 
 

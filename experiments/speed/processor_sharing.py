@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.records import FIDELITY
 from dcgym.suites.results import machine, write_json
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from dcgym.writing import prepare_folder
@@ -55,7 +57,7 @@ class Args:
     )
 
 
-def measure(network: EmulationNetwork, load: float, args: Args) -> dict[str, Any]:
+def measure(network: OneNetwork, load: float, args: Args) -> dict[str, Any]:
     """Run one load."""
     spec = {
         "name": "poisson",
@@ -71,14 +73,14 @@ def measure(network: EmulationNetwork, load: float, args: Args) -> dict[str, Any
     is_marking = args.transport == "dctcp"
     episode = NetworkEpisode(plan, congestion_control=transports, marking=is_marking)
     row = measure_sharing(network, episode, "s1-s2", deadline_s)
-    fidelity = network.fidelity()
+    fidelity = network.records(FIDELITY)
     return {"asked": load, **row, "fidelity": fidelity.status, "reasons": fidelity.reasons}
 
 
 def main(args: Args) -> None:
     """Run every load and print a table."""
     prepare_folder(args.out)
-    network = EmulationNetwork(make_topology(args.topology))
+    network = OneNetwork(EmulationNetwork(make_topology(args.topology)))
     rows = []
     print("load  1/(1-load)  flows  FCT, ms: measured  model  slowdown: measured  model  fidelity")
     try:

@@ -21,10 +21,12 @@ from typing import Any
 from rich.table import Table
 
 from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.records import FIDELITY
 from dcgym.cli.console import table_console
 from dcgym.errors import BackendError
 from dcgym.suites.results import machine, write_json
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Flow, Plan
 from dcgym.writing import prepare_folder
@@ -90,7 +92,7 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def measure_load(network: EmulationNetwork, args: Args) -> dict[str, Any]:
+def measure_load(network: OneNetwork, args: Args) -> dict[str, Any]:
     """Watch the running traffic for a while."""
     network.advance(time.monotonic_ns() + int(args.warmup_s * 1e9))
     first, busy = network.snapshot(), cpu_ticks()
@@ -101,7 +103,7 @@ def measure_load(network: EmulationNetwork, args: Args) -> dict[str, Any]:
     return {
         "received_gbps": received * 8 / seconds / 1e9,
         "cpu_share": (busy_later[0] - busy[0]) / max(busy_later[1] - busy[1], 1),
-        "host_queue_drops": int(last.hosts["drops"].sum()),
+        "host_queue_drops": int(network.telemetry.look().hosts["drops"].sum()),
         "port_drops": int(last.ports["drops"].sum()),
     }
 
@@ -112,14 +114,14 @@ def measure(hosts: int, args: Args) -> dict[str, Any]:
         {"name": "dumbbell", "hosts": hosts, "rate": args.link_rate, "queue": "64MB"}
     )
     episode = NetworkEpisode(make_traffic(topology, args.rate_bps))
-    network = EmulationNetwork(topology)
+    network = OneNetwork(EmulationNetwork(topology))
     before_kib = available_kib()
     build_s = timed(network.start)
     try:
         kib_per_host = (before_kib - available_kib()) / hosts
         network.reset(episode)
         result = measure_load(network, args)
-        fidelity = network.fidelity()
+        fidelity = network.records(FIDELITY)
         reset_s = timed(lambda: network.reset(episode))
     finally:
         network.close()

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Network
 from dcgym.errors import BackendError
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.traffic.analysis.ideal import ideal_completion_ns, wire_bytes
 from dcgym.traffic.analysis.processor_sharing import sharing_times
 from dcgym.traffic.generators.view import FINISHED
@@ -22,7 +22,7 @@ POLL_NS = 20_000_000
 
 
 def measure_sharing(
-    network: Network, episode: NetworkEpisode, link: str, deadline_s: float
+    network: OneNetwork, episode: NetworkEpisode, link: str, deadline_s: float
 ) -> dict[str, float]:
     """Run an episode and compare its completion times with those of a processor-sharing link.
 
@@ -62,14 +62,13 @@ def measure_sharing(
     }
 
 
-def _completion_ns(network: Network, flows: int, deadline_s: float) -> FloatArray:
+def _completion_ns(network: OneNetwork, flows: int, deadline_s: float) -> FloatArray:
     """Wait for the end of the plan, and return the completion times in the plan's order."""
     deadline = time.monotonic() + deadline_s
     while not network.finished():
         if time.monotonic() > deadline:
             raise BackendError(f"the plan did not end within {deadline_s} s")
         network.advance(network.now_ns() + POLL_NS)
-        network.snapshot()
     done = np.sort(network.flow_records(), order="id")
     if len(done) != flows or (done["outcome"] != FINISHED).any():
         raise BackendError(f"of {flows} flows {int((done['outcome'] == FINISHED).sum())} finished")

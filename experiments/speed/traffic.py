@@ -19,6 +19,7 @@ from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.session.process import pid_of
 from dcgym.errors import BackendError
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, fat_tree, make_topology
 from dcgym.traffic import Flow, Plan
 from experiments.speed.networks import FREE, Execute
@@ -36,9 +37,9 @@ DEADLINE_S = 20.0
 
 
 @contextmanager
-def running(topology: Topology, plan: Plan) -> Iterator[EmulationNetwork]:
+def running(topology: Topology, plan: Plan) -> Iterator[OneNetwork]:
     """Yield a network that has just started a plan."""
-    network = EmulationNetwork(topology)
+    network = OneNetwork(EmulationNetwork(topology))
     network.start()
     try:
         network.reset(NetworkEpisode(plan))
@@ -71,10 +72,9 @@ def measure_short_flows(seconds: float = 60.0) -> dict[str, Any]:
         began_s, began = engine.cpu_s(), time.monotonic()
         while not network.finished() and time.monotonic() < deadline:
             network.advance(time.monotonic_ns() + 100_000_000)
-            network.snapshot()
         cores = (engine.cpu_s() - began_s) / (time.monotonic() - began)
         memory_bytes = engine.memory_bytes()
-        network.stop_traffic()
+        network.apply(cuts_flows=True)
         records = network.flow_records()
     finished = records[records["outcome"] == 1]
     late_ms = (records["start_ns"] - records["planned_start_ns"]) / 1e6
@@ -104,7 +104,7 @@ def measure_many_flows() -> dict[str, Any]:
         engine = Engine(network)
         _await_flows(network)
         memory_bytes, began = engine.memory_bytes(), time.perf_counter()
-        network.stop_traffic()
+        network.apply(cuts_flows=True)
         cut_ms = (time.perf_counter() - began) * 1e3
         records = network.flow_records()
         network.reset(NetworkEpisode(plan))
@@ -121,7 +121,7 @@ def measure_many_flows() -> dict[str, Any]:
     }
 
 
-def _await_flows(network: EmulationNetwork) -> None:
+def _await_flows(network: OneNetwork) -> None:
     """Wait until all of the many flows run, and some seconds more."""
     deadline = time.monotonic() + DEADLINE_S
     while network.snapshot().hosts["active_flows"].sum() < MANY_FLOWS:
@@ -145,7 +145,7 @@ def measure_bulk(measure_iperf3_bps: Callable[[Execute], float]) -> list[dict[st
         time.sleep(BULK_SECONDS)
         ours = (_received_bytes(network) - received) * 8 / (time.monotonic() - began)
         cores = (engine.cpu_s() - cpu_s) / BULK_SECONDS
-        network.stop_traffic()
+        network.apply(cuts_flows=True)
         theirs = measure_iperf3_bps(network.lab.execute)
     return [
         {"generator": "engine", "tcp_bps": ours, "cores": cores, "over_iperf3": ours / theirs},
@@ -156,7 +156,7 @@ def measure_bulk(measure_iperf3_bps: Callable[[Execute], float]) -> list[dict[st
 def measure_udp() -> list[dict[str, Any]]:
     """One UDP flow at several rates: what is sent and what arrives, over what was asked for."""
     topology, rows = make_topology(FREE), []
-    network = EmulationNetwork(topology)
+    network = OneNetwork(EmulationNetwork(topology))
     network.start()
     try:
         for rate_bps in UDP_RATES_BPS:
@@ -179,7 +179,7 @@ def measure_udp() -> list[dict[str, Any]]:
 class Engine:
     """Looks at the generator's process of a running network."""
 
-    def __init__(self, network: EmulationNetwork) -> None:
+    def __init__(self, network: OneNetwork) -> None:
         self._generator = network.lab.generator
         self._pid = pid_of(network.lab.generator_process)
 
@@ -200,5 +200,5 @@ class Engine:
         return int(header["sample_ns"]), int(hosts["tx_bytes"][0]), int(hosts["rx_bytes"][1])
 
 
-def _received_bytes(network: EmulationNetwork) -> int:
+def _received_bytes(network: OneNetwork) -> int:
     return int(network.snapshot().hosts["rx_bytes"].sum())

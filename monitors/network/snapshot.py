@@ -50,7 +50,6 @@ class Snapshot:
 
     Attributes:
         time_ns: CLOCK_MONOTONIC at which the collection began.
-        sequence: Number of the telemetry block, even, rising.
         ports: Array [n_switch_ports] in `Topology.switch_ports` order, of 64-bit words with the
             fields of `PORT_STATE`; a backend may add fields of its own.
         hosts: Array [n_hosts] in `Topology.hosts` order, of words with those of `HOST_STATE`.
@@ -58,11 +57,12 @@ class Snapshot:
             or None where the backend does not count it.
         probe_rtt_ns: Last round trip of each probed pair, or the age of its oldest open request
             where that is more; None where nothing is probed.
+        sequence: Number of the telemetry block, even, rising; 0 where none was read.
     """
 
     time_ns: int
-    sequence: int
     ports: npt.NDArray[np.void]
     hosts: npt.NDArray[np.void]
     flow_matrix: npt.NDArray[np.float64] | None = None
     probe_rtt_ns: npt.NDArray[np.float64] | None = None
+    sequence: int = 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from dcgym.monitors.network.snapshot import (
     Snapshot,
 )
 
-__all__ = ["Fields", "Snapshots", "StateWords"]
+__all__ = ["Fields", "StateWords"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -133,62 +132,3 @@ class Fields(Mapping[str, npt.NDArray[np.generic]]):
     def __len__(self) -> int:
         """Return the number of names."""
         return len(self._slices)
-
-
-@dataclass(slots=True)
-class Snapshots:
-    """States of E copies of a network, each at one moment of its own.
-
-    Attributes:
-        time_ns: When the collection of each began, on the clock of its backend, (E,).
-        words: A row of `StateWords` a copy, (E, W).
-        flow_matrix: Bytes by switch port and source host, (E, P, H); None where nobody counts them.
-        probe_rtt_ns: `Snapshot.probe_rtt_ns` of each, (E, pairs); None where nothing is probed.
-    """
-
-    time_ns: npt.NDArray[np.int64]
-    words: Words
-    flow_matrix: npt.NDArray[np.float64] | None = None
-    probe_rtt_ns: npt.NDArray[np.float64] | None = None
-
-    @classmethod
-    def of(cls, layout: StateWords, each: Sequence[Snapshot | None]) -> Snapshots:
-        """Return the states of several copies.
-
-        Args:
-            layout: Of the rows.
-            each: The states, at least one; zeros stand for None.
-        """
-        known = next(one for one in each if one is not None)
-        made = cls(np.zeros(len(each), np.int64), np.zeros((len(each), layout.size), np.uint64))
-        if known.flow_matrix is not None:
-            made.flow_matrix = np.zeros((len(each), *known.flow_matrix.shape))
-        if known.probe_rtt_ns is not None:
-            made.probe_rtt_ns = np.zeros((len(each), *known.probe_rtt_ns.shape))
-        for env, one in enumerate(each):
-            if one is None:
-                continue
-            made.time_ns[env], made.words[env] = one.time_ns, layout.row_of(one)
-            if made.flow_matrix is not None:
-                made.flow_matrix[env] = one.flow_matrix
-            if made.probe_rtt_ns is not None:
-                made.probe_rtt_ns[env] = one.probe_rtt_ns
-        return made
-
-    def where(self, mask: npt.NDArray[np.bool_], other: Snapshots) -> Snapshots:
-        """Return these states of the copies in a mask, (E,), and others' of the rest.
-
-        Args:
-            mask: Whose states are these.
-            other: States of as many copies.
-        """
-        made = Snapshots(
-            np.where(mask, self.time_ns, other.time_ns),
-            np.where(mask[:, None], self.words, other.words),
-        )
-        if self.flow_matrix is not None and other.flow_matrix is not None:
-            of_each = mask[:, None, None]
-            made.flow_matrix = np.where(of_each, self.flow_matrix, other.flow_matrix)
-        if self.probe_rtt_ns is not None and other.probe_rtt_ns is not None:
-            made.probe_rtt_ns = np.where(mask[:, None], self.probe_rtt_ns, other.probe_rtt_ns)
-        return made

@@ -22,7 +22,7 @@ def test_the_test_double_keeps_the_contract() -> None:
 
 @pytest.mark.emulation
 def test_emulated_networks_keep_the_contract() -> None:
-    check_network(lambda topology: make_network("emulation", topology, {"preflight": False}))
+    check_network(lambda topology: make_network("emulation", topology, 1, {"preflight": False}))
 
 
 @pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")

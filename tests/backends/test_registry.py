@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dcgym.backends  # noqa: F401  # registers the backends
-from dcgym.backends.base import Network
+from dcgym.backends.base import is_backend
 from dcgym.backends.device_pools import DEVICE_POOLS
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.pool.backend import EmulatedPool
@@ -20,11 +20,11 @@ from dcgym.backends.registry import (
     POOLS,
     checked_options,
     make_network,
-    make_networks,
     make_pool,
 )
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.network.protocol import NOTHING
 from dcgym.topologies import make_topology
 
 DUMBBELL = make_topology("dumbbell")
@@ -45,10 +45,9 @@ def test_the_emulation_names_the_options_that_it_has() -> None:
 
 
 def test_a_network_is_made_by_name_and_starts_nothing() -> None:
-    network = make_network("emulation", DUMBBELL, {"preflight": False, "flow_matrix": True})
-    assert isinstance(network, Network)
-    assert network.topology is DUMBBELL and network.name == "emulation"
-    assert make_networks("emulation", DUMBBELL, 3).n_envs == 3
+    network = make_network("emulation", DUMBBELL, 1, {"preflight": False, "flow_matrix": True})
+    assert is_backend(network) and network.name == "emulation"
+    assert len(make_network("emulation", DUMBBELL, 3).apply(NOTHING)) == 3
     network.close()
 
 
@@ -64,7 +63,7 @@ def test_what_is_not_allowed_is_refused_in_one_line(
     name: str, options: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"^{field}: value") as caught:
-        make_network(name, DUMBBELL, options)
+        make_network(name, DUMBBELL, 1, options)
     assert "\n" not in str(caught.value)
 
 
@@ -80,7 +79,7 @@ def test_a_backend_without_an_option_takes_what_asks_for_nothing(
     name: str, options: dict[str, Any]
 ) -> None:
     assert checked_options(NETWORKS[name], options) == {}
-    make_network(name, DUMBBELL, options).close()
+    make_network(name, DUMBBELL, 1, options).close()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.session.process import pid_of
 from dcgym.backends.emulation.session.runs import choose_run
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Link, Topology, make_topology
 from dcgym.traffic import make_plan
 from tests.support.commands import run_here
@@ -44,10 +45,12 @@ def shell(capfd: pytest.CaptureFixture[str]) -> Shell:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmulationNetwork, Path]]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OneNetwork, Path]]:
     """Start an emulator for all tests that leave it as it was, and keep its folder of runs."""
     folder = tmp_path_factory.mktemp("runs")
-    network = EmulationNetwork(make_topology("dumbbell"), NetworkOptions(preflight=False))
+    network = OneNetwork(
+        EmulationNetwork(make_topology("dumbbell"), NetworkOptions(preflight=False))
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DCGYM_RUN_DIR", str(folder))
         network.start()
@@ -58,14 +61,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Emulatio
 
 @pytest.fixture
 def dumbbell(
-    running: tuple[EmulationNetwork, Path], run_dir: None, monkeypatch: pytest.MonkeyPatch
-) -> EmulationNetwork:
+    running: tuple[OneNetwork, Path], run_dir: None, monkeypatch: pytest.MonkeyPatch
+) -> OneNetwork:
     network, folder = running
     monkeypatch.setenv("DCGYM_RUN_DIR", str(folder))
     return network
 
 
-def inside(backend: EmulationNetwork) -> set[int]:
+def inside(backend: OneNetwork) -> set[int]:
     """Processes of the emulator and of its hosts, which have the IPC namespace in common."""
     first, found = pid_of(backend.lab.process.pidfd), set()
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -97,7 +100,7 @@ def test_one_command_runs_in_a_host_while_traffic_flows(make: Any, shell: Shell)
         backend.advance(backend.snapshot().time_ns + 10_000_000)
 
 
-def test_the_prompt_takes_mininet_commands(dumbbell: EmulationNetwork, shell: Shell) -> None:
+def test_the_prompt_takes_mininet_commands(dumbbell: OneNetwork, shell: Shell) -> None:
     typed = "links\nh2 cat /sys/class/net/h2-eth0/address\npy net['h1'].IP()\npingall 30\nexit\n"
     done = shell(dumbbell.lab.process.run_id, typed=typed)
     assert done.returncode == 0, done.stderr
@@ -156,7 +159,7 @@ def test_a_failed_command_does_not_end_the_prompt(shell: Shell) -> None:
         assert words in done.stdout
 
 
-def test_a_switch_stops_and_starts(dumbbell: EmulationNetwork, shell: Shell) -> None:
+def test_a_switch_stops_and_starts(dumbbell: OneNetwork, shell: Shell) -> None:
     assert shell("--command", "h1 ping -n -c1 -W30 h2").returncode == 0
     assert shell("--command", "switch s1 stop").returncode == 0
     assert shell("--command", "h1 ping -n -c1 -W1 h2").returncode == 1
@@ -165,7 +168,7 @@ def test_a_switch_stops_and_starts(dumbbell: EmulationNetwork, shell: Shell) -> 
     assert "back" in shell(dumbbell.lab.process.run_id, typed=typed).stdout
 
 
-def test_ctrl_c_ends_the_command_and_not_the_prompt(dumbbell: EmulationNetwork) -> None:
+def test_ctrl_c_ends_the_command_and_not_the_prompt(dumbbell: OneNetwork) -> None:
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
     said = b""

@@ -53,7 +53,7 @@ def overload(backend: Any) -> None:
 
 
 def step(backend: Any, deadline_ns: int) -> None:
-    backend.apply_rates(np.full(4, 10_000_000, np.uint64))
+    backend.apply(rates_bps=np.full(4, 10_000_000, np.uint64))
     backend.advance(deadline_ns)
     backend.snapshot()
 
@@ -131,7 +131,7 @@ def test_a_free_running_loop_has_no_interval(make: Any, top: Top) -> None:
     backend = make("dumbbell")
     overload(backend)
     for _ in range(5):
-        backend.apply_rates(np.full(4, 10_000_000, np.uint64))
+        backend.apply(rates_bps=np.full(4, 10_000_000, np.uint64))
         backend.snapshot()
     loop = json.loads(top("--json", "--period", "0.1").stdout)["loop"]
     assert (loop["interval_ms"], loop["overrun_ms"], loop["steps"]) == (0, 0, 6)

@@ -6,6 +6,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dcgym
+from dcgym.backends.records import CONGESTION_CONTROL
 from dcgym.errors import BackendError, ConfigError
 from dcgym.testing import FakeBackend, check_contract, check_no_dead_feature
 from dcgym.topologies import make_topology
@@ -104,13 +105,13 @@ def test_deadlines_stay_on_the_grid_while_the_agent_is_quick():
     backend = FakeBackend()
     env = make(backend=backend)
     env.reset(seed=0)
-    start_ns = backend.snapshot().time_ns
+    start_ns = backend.now_ns
     for step in range(1, 6):
         backend.pause(0.004)
         *_, info = env.step(OPEN)
         assert not info["is_restarted"]
         assert info["action_latency_us"] == pytest.approx(4000)
-        assert backend.snapshot().time_ns == start_ns + step * 50_000_000
+        assert backend.now_ns == start_ns + step * 50_000_000
 
 
 def test_dead_backend_raises_and_the_next_reset_rebuilds():
@@ -263,7 +264,7 @@ def test_congestion_control_may_differ_by_host():
     env = make(backend=backend, congestion_control={"h1": "dctcp"})
     env.reset()
     expected = {"h1": "dctcp", "h2": "cubic", "h3": "cubic", "h4": "cubic"}
-    assert backend.congestion_control == expected
+    assert backend.records(CONGESTION_CONTROL, 0) == expected
 
 
 def test_rendered_frame_shows_the_full_queue_in_red():
@@ -287,9 +288,10 @@ def test_the_age_of_an_observation_is_the_time_since_its_snapshot():
     class Slow(FakeBackend):
         """Takes 3 ms after each snapshot, as observing and computing do."""
 
-        def finished(self):
+        def read(self, mask=None):
+            state = super().read(mask)
             self.pause(0.003)
-            return super().finished()
+            return state
 
     env = make(backend=Slow)
     env.reset(seed=0)

@@ -138,7 +138,7 @@ def test_drawing_asks_the_backend_for_nothing_but_the_time(monkeypatch):
     first = env.render()
     # The network runs on, and nobody may read it.
     backend.pause(0.3)
-    monkeypatch.setattr(FakeBackend, "snapshot", None)
+    monkeypatch.setattr(FakeBackend, "read", None)
     assert np.array_equal(first, env.render())
 
 
@@ -150,12 +150,12 @@ def test_the_time_of_drawing_belongs_to_no_interval(monkeypatch):
     monkeypatch.setattr(NetworkSystem, "render", lambda *_: backend.pause(0.3))
     for _ in range(5):
         env.render()
-        drawn_ns = backend.now_ns()
+        drawn_ns = backend.now_ns
         *_, info = env.step(env.action_space.sample())
         assert not info["is_restarted"]
         assert info["interval_us"] == pytest.approx(50_000)
         assert info["action_latency_us"] == pytest.approx(300_000)
-        assert backend.now_ns() == drawn_ns + 50_000_000
+        assert backend.now_ns == drawn_ns + 50_000_000
 
 
 @pytest.mark.emulation

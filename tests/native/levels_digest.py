@@ -12,6 +12,7 @@ from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import make_events
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 
@@ -39,16 +40,16 @@ def digest() -> str:
     names = [host.name for host in topology.hosts]
     for seed, traffic in enumerate(("web-search-0.5", "pairs-udp")):
         controls = {name: TRANSPORTS[i % len(TRANSPORTS)] for i, name in enumerate(names)}
-        twin = PacketTwin(topology)
+        twin = OneNetwork(PacketTwin(topology))
         plan = make_plan(traffic, topology, seed)
         twin.reset(NetworkEpisode(plan, seed, controls, True, make_events(ROWS, topology)))
         for step in range(1, 21):
-            twin.apply_rates(np.full(len(names), (100 - step) * 1_000_000, np.uint64))
+            twin.apply(rates_bps=np.full(len(names), (100 - step) * 1_000_000, np.uint64))
             twin.advance(step * SECOND // 40)
             state = twin.snapshot()
             found.update(state.ports.tobytes() + state.hosts.tobytes())
         found.update(twin.flow_records().tobytes())
-        assert twin.packet_hops > 10_000
+        assert twin.network(0).packet_hops() > 10_000
     return found.hexdigest()[:16]
 
 

@@ -46,7 +46,7 @@ def test_it_chooses_as_the_bpf_program(run_scenario: Scenario) -> None:
     ]
     words = [struct.unpack("<I", struct.pack("!HH", port, 5001))[0] for port in PORTS]
     for weights, chosen in zip(WEIGHTS, out[2::2], strict=True):
-        twin.apply_weights(np.tile(weights, 2))
+        twin.apply(path_weights=np.tile(weights, 2))
         first = [twin.path("h1", "h3", word, is_udp=False)[0] for word in words]
         assert ["bcde"[uplinks.index(port)] for port in first] == chosen
         assert len(set(first)) == sum(weight > 0 for weight in weights)

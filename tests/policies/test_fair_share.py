@@ -12,12 +12,13 @@ import numpy.typing as npt
 import pytest
 
 import dcgym
+from dcgym.backends.records import ENDED_FLOWS, RecordKind
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import BackendError
-from dcgym.monitors import Snapshot
 from dcgym.policies import make_policy
 from dcgym.tasks.network.max_min import FairShares
-from dcgym.topologies import make_topology
+from dcgym.tasks.network.protocol import NetworkCommands, NetworkState
+from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Flow, Plan
 from tests.support.packets import FRAME, MSS, SECOND
 
@@ -32,31 +33,36 @@ SIZES = (20_000_000, 8_000_000, 4_000_000)
 UPTIME_NS = 10_000 * SECOND
 
 
-class LateTwin(PacketTwin):
+class LateTwin:
     """A twin whose clock runs since long ago, as that of a machine does."""
 
-    def now_ns(self) -> int:
-        return super().now_ns() + UPTIME_NS
+    name, capabilities = "late", replace(PacketTwin.capabilities, copies=1)
 
-    def advance(self, until_ns: int) -> int:
-        return super().advance(until_ns - UPTIME_NS) + UPTIME_NS
+    def __init__(self, topology: Topology) -> None:
+        self._twin = PacketTwin(topology)
+        self.reset, self.close = self._twin.reset, self._twin.close
 
-    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
-        return super().apply_rates(rates_bps) + UPTIME_NS
+    def apply(self, commands: NetworkCommands, mask: Any = None) -> npt.NDArray[np.int64]:
+        return self._twin.apply(commands, mask) + UPTIME_NS
 
-    def snapshot(self) -> Snapshot:
-        found = super().snapshot()
-        return replace(found, time_ns=found.time_ns + UPTIME_NS)
+    def advance(self, until_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return self._twin.advance(until_ns - UPTIME_NS)
 
-    def flow_records(self) -> npt.NDArray[np.void]:
-        records = super().flow_records().copy()
-        for name in ("planned_start_ns", "start_ns", "end_ns"):
-            records[name] += UPTIME_NS
-        return records
+    def read(self, mask: Any = None) -> NetworkState:
+        state = self._twin.read(mask)
+        state.time_ns = state.time_ns + UPTIME_NS
+        return state
+
+    def records(self, kind: RecordKind[Any], env: int) -> Any:
+        found = self._twin.records(kind, env)
+        if kind is ENDED_FLOWS:
+            for name in ("planned_start_ns", "start_ns", "end_ns"):
+                found[name] += UPTIME_NS
+        return found
 
 
-# A batch of the twin, and a single network in an ensemble, as an emulation is one.
-BACKENDS = pytest.mark.parametrize("backend", ["simulation", LateTwin], ids=["batch", "single"])
+# A twin whose time begins with the episode, and a clock that goes on, as an emulation's does.
+BACKENDS = pytest.mark.parametrize("backend", ["simulation", LateTwin], ids=["new", "late"])
 
 
 class Run:

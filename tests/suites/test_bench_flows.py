@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 import pytest
 
+from dcgym.backends.records import ENDED_FLOWS, RecordKind
 from dcgym.cli.flows import print_flows
 from dcgym.suites import RunSpec, run_episode
 from dcgym.suites.flows import flow_table
@@ -27,8 +29,11 @@ SLOWDOWN = 3.0
 class RecordingBackend(FakeBackend):
     """Ends every flow but the last one after three times its ideal completion time."""
 
-    def flow_records(self) -> npt.NDArray[Any]:
-        """Return the records."""
+    def records(self, kind: RecordKind[Any], env: int) -> Any:
+        """Return the records of flows."""
+        return self._flows() if kind is ENDED_FLOWS else super().records(kind, env)
+
+    def _flows(self) -> npt.NDArray[Any]:
         from dcgym.traffic.analysis.ideal import ideal_completion_ns
 
         plan: Plan = self.plan
@@ -41,10 +46,12 @@ class RecordingBackend(FakeBackend):
         rows["end_ns"] = rows["planned_start_ns"] + lasts_ns.astype(np.uint64)
         return rows[:-1]
 
-    def reset(self, episode: NetworkEpisode) -> None:
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
         """Keep the plan."""
+        [episode] = episodes
+        assert episode is not None
         self.plan = episode.plan
-        super().reset(episode)
+        super().reset(episodes)
 
 
 def run(folder: Path, traffic: Any, policy: str = "cubic", backend: Any = RecordingBackend) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,14 +109,14 @@ class Programs(FakeBackend):
 
     capabilities = replace(FakeBackend.capabilities, applications=True)
 
-    def reset(self, episode: NetworkEpisode) -> None:
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
         """Send what the programs would."""
         pairs = (("h1", "h2", 3), ("h2", "h1", 3), ("h3", "h4", 1), ("h4", "h3", 1))
         sent = [
             Flow(src, dst, transport="udp", rate_bps=rate_mbit * 10**6)
             for src, dst, rate_mbit in pairs
         ]
-        super().reset(replace(episode, plan=Plan("sent", 0, sent)))
+        super().reset([one and replace(one, plan=Plan("sent", 0, sent)) for one in episodes])
 
 
 def test_hosts_with_applications_compete_throughout() -> None:

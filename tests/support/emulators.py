@@ -42,11 +42,12 @@ from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 
 require().die_with_parent()
-backend = EmulationNetwork(make_topology("dumbbell"), NetworkOptions(preflight=False))
+backend = OneNetwork(EmulationNetwork(make_topology("dumbbell"), NetworkOptions(preflight=False)))
 plan = make_plan("pairs", backend.topology, 0)
 error = ""
 while True:

@@ -6,14 +6,17 @@ import contextlib
 import itertools
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.records import FIDELITY
 from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import Event
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Plan
 from tests.support.machine import MACHINE
@@ -21,17 +24,17 @@ from tests.support.machine import MACHINE
 __all__ = ["Lender", "begin", "run_for", "sleep_for", "started"]
 
 
-def started(topology: Topology | str | dict[str, Any], **options: Any) -> EmulationNetwork:
+def started(topology: Topology | str | dict[str, Any], **options: Any) -> OneNetwork:
     """Return a started network; timing tests need the verdict of its own fidelity, too.
 
     Args:
         topology: Its topology.
         **options: Of `NetworkOptions`. The preflight, a second each, is off unless it is asked for.
     """
-    made = EmulationNetwork(
-        make_topology(topology), NetworkOptions(**{"preflight": False, **options})
+    made = OneNetwork(
+        EmulationNetwork(make_topology(topology), NetworkOptions(**{"preflight": False, **options}))
     )
-    MACHINE.verdicts.append(made.fidelity)
+    MACHINE.verdicts.append(partial(made.records, FIDELITY))
     try:
         made.start()
     except BaseException:
@@ -47,10 +50,10 @@ class Lender:
     """
 
     def __init__(self) -> None:
-        self._free: dict[str, list[EmulationNetwork]] = {}
+        self._free: dict[str, list[OneNetwork]] = {}
         self._lent: list[tuple[str, EmulationNetwork]] = []
 
-    def lend(self, topology: Topology | str | dict[str, Any], **options: Any) -> EmulationNetwork:
+    def lend(self, topology: Topology | str | dict[str, Any], **options: Any) -> OneNetwork:
         """Return a network that no test has now, as its last one left it.
 
         Args:
@@ -61,7 +64,7 @@ class Lender:
         free = self._free.setdefault(key, [])
         if free:
             network = free.pop()
-            MACHINE.verdicts.append(network.fidelity)
+            MACHINE.verdicts.append(partial(network.records, FIDELITY))
         else:
             network = started(topology, **options)
         self._lent.append((key, network))
@@ -72,7 +75,7 @@ class Lender:
         for key, network in self._lent:
             # One that a test killed is built anew by the next reset.
             with contextlib.suppress(BackendError):
-                network.stop_traffic()
+                network.apply(cuts_flows=True)
             self._free[key].append(network)
         self._lent.clear()
 
@@ -84,7 +87,7 @@ class Lender:
 
 
 def begin(
-    network: EmulationNetwork,
+    network: OneNetwork,
     plan: Plan,
     congestion_control: str | Mapping[str, str] = "cubic",
     marking: bool = False,
@@ -110,12 +113,12 @@ def begin(
     return network.snapshot()
 
 
-def sleep_for(network: EmulationNetwork, seconds: float) -> None:
+def sleep_for(network: OneNetwork, seconds: float) -> None:
     """Let a network run for a while."""
     network.advance(time.monotonic_ns() + int(seconds * 1e9))
 
 
-def run_for(network: EmulationNetwork, seconds: float) -> Snapshot:
+def run_for(network: OneNetwork, seconds: float) -> Snapshot:
     """Let a network run for a while, and return its state then."""
     sleep_for(network, seconds)
     return network.snapshot()

@@ -11,7 +11,9 @@ import numpy.typing as npt
 import dcgym
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.policies import make_policy
+from dcgym.tasks.network.controls import AGENT_CONTROL
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Link, Topology, make_topology
 from dcgym.traffic import Flow, Plan, make_plan
 
@@ -21,6 +23,61 @@ MSS = 1448
 START_NS = 10_000_000
 SECOND = 10**9
 MARKING = {"dctcp"}
+
+
+class TracedTwin(OneNetwork):
+    """A packet twin of one copy, and what probes and traces may ask it.
+
+    Args:
+        topology: The network.
+        **options: Of `PacketTwin`.
+    """
+
+    def __init__(self, topology: Topology, **options: Any) -> None:
+        super().__init__(PacketTwin(topology, **options))
+
+    def sender(self, flow: int) -> Mapping[str, int] | None:
+        """Return window, threshold, round trip and state of a running TCP flow of the plan."""
+        state: Mapping[str, int] | None = self.network(0).sender(flow)
+        return state
+
+    def send_at(self, src: str, dst: str, payload_bytes: int, at_ns: Sequence[int]) -> None:
+        """Have a host send datagrams of no plan, at these times, in order, later than now."""
+        numbers = [self.topology.node(name).index for name in (src, dst)]
+        self.network(0).send_at(*numbers, payload_bytes, list(at_ns))
+
+    def set_script(self, rows: Sequence[tuple[int, int, int, bool]]) -> None:
+        """Lose or mark given segments in front of their receiver, until the next reset.
+
+        Args:
+            rows: Number of a flow in the plan, one of its segments, counted from 0, how often that
+                is done to it, and whether it is marked, else lost.
+        """
+        self.network(0).set_script(list(rows))
+
+    def path(self, src: str, dst: str, ports: int, *, is_udp: bool, label: int = 0) -> list[int]:
+        """Return the rows of the switch ports that a flow passes, as tables are now.
+
+        Args:
+            src: The sender.
+            dst: The receiver.
+            ports: Both ports in the bytes of the packet, read as a little-endian word.
+            is_udp: Whether it is UDP, else TCP.
+            label: That its sender gives it; 0: none.
+        """
+        numbers = [self.topology.node(name).index for name in (src, dst)]
+        found: list[int] = self.network(0).path(*numbers, ports, is_udp, label)
+        return found
+
+    @property
+    def packets_in_network(self) -> int:
+        """Packets that flows have sent and that have neither arrived nor been lost."""
+        return int(self.network(0).packets_in_network())
+
+    @property
+    def packets_held(self) -> int:
+        """Packets in all queues and on all wires."""
+        return int(self.network(0).packets_held())
 
 
 def line(
@@ -46,7 +103,7 @@ def begin(
     transport: str = "cubic",
     seed: int = 0,
     **options: Any,
-) -> PacketTwin:
+) -> TracedTwin:
     """Return a twin whose episode has just begun; DCTCP's switches mark."""
     network = make_topology(topology)
     if isinstance(flows, str | Mapping):
@@ -54,19 +111,20 @@ def begin(
     else:
         plan = Plan("test", seed, flows)
     events = options.pop("events", ())
-    twin = PacketTwin(network, **options)
+    steered = options.pop("steered", len(plan) if transport == AGENT_CONTROL else 0)
+    twin = TracedTwin(network, **options)
     controls = dict.fromkeys((host.name for host in network.hosts), transport)
-    twin.reset(NetworkEpisode(plan, seed, controls, transport in MARKING, events))
+    twin.reset(NetworkEpisode(plan, seed, controls, transport in MARKING, events, steered))
     return twin
 
 
-def port_row(twin: PacketTwin, name: str) -> int:
+def port_row(twin: TracedTwin, name: str) -> int:
     """Return the row of a switch port in snapshots."""
     return [port.name for port in twin.topology.switch_ports].index(name)
 
 
 def series(
-    twin: PacketTwin, until_s: float, every_ns: int, begin_s: float = 0.0
+    twin: TracedTwin, until_s: float, every_ns: int, begin_s: float = 0.0
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Sample the fullest switch queue, drops, marks and the mean RTT of the senders."""
     rows: list[tuple[float, ...]] = []

@@ -6,16 +6,20 @@ networks runs in every form. It knows no packets, no congestion control and no q
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities
-from dcgym.backends.records import Fidelity, Record
+from dcgym.backends.base import Capabilities, Mask, Network, TimeArray
+from dcgym.backends.commands import refuse_flow_commands
+from dcgym.backends.ensemble import networks
+from dcgym.backends.records import CONGESTION_CONTROL, ENDED_FLOWS, FIDELITY, Fidelity, RecordKind
 from dcgym.backends.registry import NETWORKS, NetworkMaker, Options
-from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot
+from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.network.protocol import NetworkCommands, NetworkState
 from dcgym.topologies import Topology, next_hop_groups
 from dcgym.traffic.generators.view import RECORD_DTYPE
 
@@ -27,7 +31,6 @@ class ToyNetwork:
 
     name = "toy"
     capabilities = Capabilities(copies=1000)
-    congestion_control: Mapping[str, str] = {}
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -35,38 +38,44 @@ class ToyNetwork:
         self._hosts_bps = np.array([port.rate_bps for port in topology.host_ports], float)
         self._groups = [group for group in next_hop_groups(topology) if group.has_choice]
         self._columns = {(p.node, p.number): i for i, p in enumerate(topology.switch_ports)}
+        self._layout = StateWords(len(self._links_bps), len(self._hosts_bps))
         self._now_ns = 0
-
-    def start(self) -> None:
-        """Have nothing to build."""
 
     def close(self) -> None:
         """Have nothing to end."""
 
-    def reset(self, episode: NetworkEpisode) -> None:
-        self._flows = episode.plan.flows
-        self._begun_ns = self._now_ns
-        self._ports = np.zeros(len(self._links_bps), PORT_STATE)
-        self._hosts = np.zeros(len(self._hosts_bps), HOST_STATE)
-        self._limits_bps = self._hosts_bps
-        self.apply_weights(np.ones(sum(len(group.ports) for group in self._groups)))
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
+        [episode] = episodes
+        if episode is not None:
+            self._flows = episode.plan.flows
+            self._begun_ns = self._now_ns
+            self._ports = np.zeros(len(self._links_bps), PORT_STATE)
+            self._hosts = np.zeros(len(self._hosts_bps), HOST_STATE)
+            self._limits_bps = self._hosts_bps
+            self._weigh(np.ones(sum(len(group.ports) for group in self._groups)))
 
-    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
-        self._limits_bps = rates_bps.astype(float)
-        return self._now_ns
+    def apply(self, commands: NetworkCommands, mask: Mask | None = None) -> TimeArray:
+        refuse_flow_commands(commands)
+        if mask is None or mask[0]:
+            if commands.rates_bps is not None:
+                self._limits_bps = commands.rates_bps[0].astype(float)
+            if commands.path_weights is not None:
+                self._weigh(commands.path_weights[0])
+            if commands.cuts_flows:
+                self._flows, self._paths = (), np.zeros((0, len(self._links_bps)))
+        return np.array([self._now_ns])
 
-    def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
+    def _weigh(self, weights: npt.NDArray[np.float64]) -> None:
         ends = np.cumsum([len(group.ports) for group in self._groups])
         self._shares: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
         for group, own in zip(self._groups, np.split(weights, ends[:-1])[: len(ends)], strict=True):
             share = own / own.sum() if own.sum() else np.full(len(own), 1 / len(own))
             self._shares.update({(group.switch, host): share for host in group.hosts})
         self._paths = np.array([self._path(flow.src, flow.dst) for flow in self._flows])
-        return self._now_ns
 
-    def advance(self, until_ns: int) -> int:
-        seconds = max(until_ns - self._now_ns, 0) / 1e9
-        self._now_ns = max(until_ns, self._now_ns)
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        seconds = max(int(until_ns[0]) - self._now_ns, 0) / 1e9
+        self._now_ns = max(int(until_ns[0]), self._now_ns)
         index = {host.name: host.index for host in self.topology.hosts}
         sources = np.array([index[flow.src] for flow in self._flows])
         sinks = np.array([index[flow.dst] for flow in self._flows])
@@ -82,35 +91,15 @@ class ToyNetwork:
         self._ports["tx_packets"] += sent // PACKET_BYTES
         np.add.at(self._hosts["tx_bytes"], sources, received)
         np.add.at(self._hosts["rx_bytes"], sinks, received)
-        return 0
+        return np.zeros(1, np.int64)
 
-    def now_ns(self) -> int:
-        return self._now_ns
+    def read(self, mask: Mask | None = None) -> NetworkState:
+        snapshot = Snapshot(self._now_ns, self._ports.copy(), self._hosts.copy())
+        return NetworkState.of(self._layout, snapshot, bool(self._ended().all()))
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self._now_ns, 2, self._ports.copy(), self._hosts.copy())
-
-    def finished(self) -> bool:
-        return bool(self._ended().all())
-
-    def stop_traffic(self) -> None:
-        self._flows = ()
-        self._paths = np.zeros((0, len(self._links_bps)))
-
-    def flow_records(self) -> npt.NDArray[np.void]:
-        return np.empty(0, RECORD_DTYPE)
-
-    def application_records(self) -> list[Record]:
-        return []
-
-    def process_records(self) -> list[Record]:
-        return []
-
-    def event_records(self) -> list[Record]:
-        return []
-
-    def fidelity(self) -> Fidelity:
-        return Fidelity("ok")
+    def records(self, kind: RecordKind[Any], env: int) -> Any:
+        none = {ENDED_FLOWS: np.empty(0, RECORD_DTYPE), FIDELITY: Fidelity()}
+        return {**none, CONGESTION_CONTROL: {}}.get(kind, [])
 
     def _ended(self) -> npt.NDArray[np.bool_]:
         elapsed_ns = self._now_ns - self._begun_ns
@@ -136,8 +125,8 @@ class ToyNetwork:
 def register() -> None:
     """Make the backend available by its name; a second call does nothing."""
 
-    def make(topology: Topology, options: Options) -> ToyNetwork:
-        return ToyNetwork(topology)
+    def make(topology: Topology, n_envs: int, options: Options) -> Network:
+        return networks(n_envs, lambda: ToyNetwork(topology))
 
     if ToyNetwork.name not in NETWORKS:
         NETWORKS.add("toy", NetworkMaker("toy", ToyNetwork.capabilities, frozenset(), make))

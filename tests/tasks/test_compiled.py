@@ -10,12 +10,13 @@ import numpy.typing as npt
 import pytest
 
 import dcgym
-from dcgym.monitors import Snapshots, StateWords
+from dcgym.monitors import StateWords
 from dcgym.monitors.network import states
 from dcgym.native import find_measure
 from dcgym.tasks.congestion.task import CongestionSettings, congestion_control
 from dcgym.tasks.network import compiled
 from dcgym.tasks.network.meter import Meter, Traffic
+from dcgym.tasks.network.protocol import NetworkState
 from dcgym.tasks.network.task import NetworkTask
 
 pytestmark = [
@@ -36,13 +37,13 @@ def make_task(hosts: int, features: tuple[str, ...] = RATIOS) -> NetworkTask:
     return congestion_control(settings)
 
 
-def draw_states(layout: StateWords, seed: int) -> Iterator[Snapshots]:
+def draw_states(layout: StateWords, seed: int) -> Iterator[NetworkState]:
     """Draw states whose counters mostly rise, and whose hosts now and then have nothing to send."""
     random = np.random.default_rng(seed)
     words = np.zeros((E_COPIES, layout.size), np.uint64)
     time_ns = np.zeros(E_COPIES, np.int64)
     while True:
-        yield Snapshots(time_ns.copy(), words.copy())
+        yield NetworkState(time_ns.copy(), words.copy(), np.zeros(E_COPIES, np.bool_))
         time_ns += random.integers(0, 10**9, E_COPIES)
         rises = random.integers(0, 10**9, words.shape) * random.integers(0, 2, words.shape)
         words = words + rises.astype(np.uint64)
@@ -91,12 +92,17 @@ def test_native_measurements_are_those_of_numpy(
             np.testing.assert_array_equal(own[name], values, f"{name} in step {step}")
 
 
+def state_at(time_ns: int, layout: StateWords) -> NetworkState:
+    words = np.zeros((1, layout.size), np.uint64)
+    return NetworkState(np.full(1, time_ns), words, np.zeros(1, np.bool_))
+
+
 def test_a_hand_computed_interval() -> None:
     # Two senders, one of which waits throughout: 1 and 3 MB sent, 2 MB received in a second.
     task = make_task(4)
     layout = StateWords(len(task.topology.switch_ports), 4)
-    before = Snapshots(np.zeros(1, np.int64), np.zeros((1, layout.size), np.uint64))
-    after = Snapshots(np.full(1, 10**9), np.zeros((1, layout.size), np.uint64))
+    before = state_at(0, layout)
+    after = state_at(10**9, layout)
     before.words[0, layout.hosts["active_flows"]] = (1, 0, 0, 0)
     after.words[0, layout.hosts["active_flows"]] = (1, 1, 0, 0)
     after.words[0, layout.hosts["tx_bytes"]] = (1_000_000, 3_000_000, 0, 0)
@@ -124,7 +130,9 @@ def test_wrong_shapes_are_refused() -> None:
     meter = compiled.CompiledMeter(
         module, layout, np.ones(layout.n_ports), np.ones(layout.n_ports), np.ones(4), None
     )
-    short = Snapshots(np.zeros(2, np.int64), np.zeros((1, layout.size), np.uint64))
+    short = NetworkState(
+        np.zeros(2, np.int64), np.zeros((1, layout.size), np.uint64), np.zeros(2, np.bool_)
+    )
     with pytest.raises(ValueError, match="a row of words for each copy"):
         meter.measure(short, short, np.ones(2), None, None, None)
 

@@ -56,9 +56,9 @@ def put_in_force(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
     topology = make_topology("dumbbell")
     ports = [SimpleNamespace(rate_bps=5) for _ in topology.host_ports]
     decision = rates.RateDecision(SimpleNamespace(host_ports=ports), "direct", 0.01)  # type: ignore[arg-type]
-    found: list[npt.NDArray[np.uint64]] = []
-    decision.apply(SimpleNamespace(apply_rates=found.append), shares)  # type: ignore[arg-type]
-    return found[0]
+    found = decision.commands(shares).rates_bps
+    assert found is not None
+    return found
 
 
 def test_rates_are_whole_and_at_least_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dcgym.backends.base import Network, Pool
 from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, DevicePoolMaker
 from dcgym.backends.emulation import capabilities
+from dcgym.backends.ensemble import networks
 from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, Options, PoolMaker
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.balancing.scenario import Scenario
@@ -19,12 +20,13 @@ __all__ = ["ACCELERATOR_EMULATION", "NETWORK_EMULATION", "POOL_EMULATION"]
 NAME = "emulation"
 
 
-def _make_network(topology: Topology, options: Options) -> Network:
+def _make_network(topology: Topology, n_envs: int, options: Options) -> Network:
     from dcgym.backends.emulation.network import EmulationNetwork
     from dcgym.backends.emulation.network.options import NetworkOptions
 
     # The options check the values; the registry has checked the names.
-    return EmulationNetwork(topology, NetworkOptions(**options))  # type: ignore[arg-type]
+    chosen = NetworkOptions(**options)  # type: ignore[arg-type]
+    return networks(n_envs, lambda: EmulationNetwork(topology, chosen))
 
 
 def _make_pool(scenario: Scenario, n_envs: int, options: Options) -> Pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcgym.backends.base import Network, NetworkBatch, Pool
+from dcgym.backends.base import Network, Pool
 from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, DevicePoolMaker
 from dcgym.backends.placement import Placement
 from dcgym.backends.registry import (
@@ -16,10 +16,8 @@ from dcgym.backends.registry import (
 )
 from dcgym.backends.simulation.accelerators import ACCELERATOR_CAPABILITIES, AcceleratorTwin
 from dcgym.backends.simulation.balancing import CAPABILITIES, BalancingTwin
-from dcgym.backends.simulation.packet_batch import MOST_THREADS, PacketBatch
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.backends.simulation.placement import PLACEMENT_CAPABILITIES, FlowLevelModel
-from dcgym.config import check_int
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.placement.data_centre import DataCentre
@@ -28,15 +26,9 @@ from dcgym.topologies import Topology
 __all__ = ["ACCELERATOR_SIMULATION", "NETWORK_SIMULATION", "PLACEMENT_SIMULATION", "SIMULATION"]
 
 
-def _make_network(topology: Topology, options: Options) -> Network:
-    # The registry has checked the names; the task knows the values.
-    own = {name: value for name, value in options.items() if name != "threads"}
-    check_int("threads", options.get("threads", 1), 1, MOST_THREADS)
-    return PacketTwin(topology, **own)  # type: ignore[arg-type]
-
-
-def _make_networks(topology: Topology, n_envs: int, options: Options) -> NetworkBatch:
-    return PacketBatch(topology, n_envs, **options)  # type: ignore[arg-type]
+def _make_network(topology: Topology, n_envs: int, options: Options) -> Network:
+    # The twin checks the values; the registry has checked the names.
+    return PacketTwin(topology, n_envs, **options)  # type: ignore[arg-type]
 
 
 def _make(scenario: Scenario, n_envs: int, options: Options) -> Pool:
@@ -62,11 +54,10 @@ SIMULATION = PoolMaker(
 POOLS.add(SIMULATION.name, SIMULATION, "compiled twin: simulated time, any number of copies")
 
 NETWORK_SIMULATION = NetworkMaker(
-    PacketBatch.name,
-    PacketBatch.capabilities,
+    PacketTwin.name,
+    PacketTwin.capabilities,
     frozenset({"flow_matrix", "path_rule", "flow_table", "flowlet_gap", "threads"}),
     _make_network,
-    _make_networks,
 )
 
 NETWORKS.add(

@@ -1,36 +1,91 @@
-"""The packet twin of one network, and what probes and traces may ask it."""
+"""The packet twin: copies of a network, packet by packet, in simulated time."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.records import Fidelity, Record
-from dcgym.backends.simulation.packet_batch import CAPABILITIES, TIMER_LATENESS, PacketBatch
-from dcgym.monitors import Snapshot
-from dcgym.tasks.flows.commands import FlowCommands
+from dcgym.backends.base import Capabilities, Mask, TimeArray
+from dcgym.backends.records import (
+    APPLICATIONS,
+    CONGESTION_CONTROL,
+    ENDED_FLOWS,
+    EVENT_RECORDS,
+    FIDELITY,
+    PROCESSES,
+    Fidelity,
+    Record,
+    RecordKind,
+    RecordMakers,
+    find_records,
+)
+from dcgym.backends.simulation.network_config import (
+    START_DELAY_NS,
+    TRANSPORTS,
+    check_memory,
+    check_mtus,
+    episode_config,
+    network_config,
+    opposite_ports,
+)
+from dcgym.backends.simulation.network_events import NetworkEvents
+from dcgym.config import check_in, check_int
+from dcgym.errors import ConfigError, needs_reset
+from dcgym.monitors import StateWords, read_agent_flows
+from dcgym.native import require_packets
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.topologies import Topology
+from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
+from dcgym.tasks.paths.rules import PATH_RULES, read_path_rule
+from dcgym.topologies import Topology, next_hop_groups
+from dcgym.traffic.generators.view import RECORD_DTYPE
+from dcgym.units import parse_duration
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["PacketTwin"]
+__all__ = ["CAPABILITIES", "MOST_THREADS", "TIMER_LATENESS", "PacketTwin"]
+
+CAPABILITIES = Capabilities(
+    copies=65_536,
+    events=True,
+    flow_matrix=True,
+    flow_control=True,
+    copyable=True,
+    transports=TRANSPORTS,
+    path_rules=tuple(PATH_RULES),
+)
+"""Of the twin: time waits, and the same seed and actions give the same bits."""
+
+TIMER_LATENESS = "16us"
+"""Mean of how late timers come, as measured in the emulation."""
+
+MOST_THREADS = 256
+
+Flags: TypeAlias = npt.NDArray[np.uint8]
+T = TypeVar("T")
 
 
 class PacketTwin:
-    """A `PacketBatch` of one copy as a single network (`dcgym.backends.base.Network`).
+    """Queues, routes and TCP of the emulation in simulated time (`dcgym.backends.base.Network`).
+
+    The clock of each copy begins at 0 with its reset. The course of an episode depends on its plan,
+    its seed and on what is done to it alone, never on the number of copies or threads: bit for bit.
 
     Args:
-        topology: The network.
-        flow_matrix: As `PacketBatch` takes it, and so are the others.
-        flow_table: Flows that the switches remember.
-        flowlet_gap: With the rule letflow, idle time after which a flow may move.
-        timer_lateness: Mean of how late timers come.
+        topology: The network, the same in every copy.
+        n_envs: Number of copies.
+        flow_matrix: Count the bytes of every host at every switch port.
+        flow_table: Flows that the switches remember: a flow keeps its path when weights change. Any
+            number above 0 stands for all. 0: every packet follows the weights.
+        flowlet_gap: With the rule letflow, idle time after which a flow may move; 0: 500 us.
+        threads: Threads that `advance` uses.
+        timer_lateness: Mean of how late the timers of queues, pacing and link delay come, drawn by
+            the episode's seed; tokens make the time of a queue good, as in the kernel. 0: never,
+            and the kernel's ticks begin with the episode.
         path_rule: How flows, flowlets or packets are spread over equal-cost ports.
 
     Raises:
@@ -38,180 +93,293 @@ class PacketTwin:
 
     Attributes:
         topology: The network.
+        n_envs: Number of copies.
     """
 
-    name = PacketBatch.name
+    name = "simulation"
     capabilities = CAPABILITIES
 
     def __init__(
         self,
         topology: Topology,
+        n_envs: int = 1,
         flow_matrix: bool = False,
         flow_table: int = 0,
         flowlet_gap: str | int | float = 0,
+        threads: int = 1,
         timer_lateness: str | int | float = TIMER_LATENESS,
         path_rule: str = "ecmp",
     ) -> None:
+        check_mtus(topology)
         self.topology = topology
-        self._batch = PacketBatch(
+        self.n_envs = check_int("n_envs", n_envs, 1, CAPABILITIES.copies)
+        self._threads = check_int("threads", threads, 1, MOST_THREADS)
+        self._has_flow_matrix = check_in("flow_matrix", flow_matrix, (True, False))
+        check_memory(topology, self.n_envs, self._has_flow_matrix)
+        self._config = network_config(
             topology,
-            1,
             flow_matrix,
-            flow_table,
-            flowlet_gap,
-            timer_lateness=timer_lateness,
-            path_rule=path_rule,
+            read_path_rule(path_rule, flow_table, flowlet_gap),
+            parse_duration(timer_lateness, "timer_lateness"),
         )
-
-    @property
-    def congestion_control(self) -> Mapping[str, str]:
-        """Where each algorithm of the episode comes from: "simulation"."""
-        return self._batch.congestion_control(0)
+        # Number and first weight of each group with a choice.
+        self._choices: list[tuple[int, int]] = []
+        self._n_weights = 0
+        for number, group in enumerate(next_hop_groups(topology)):
+            if group.has_choice:
+                self._choices.append((number, self._n_weights))
+                self._n_weights += len(group.ports)
+        self._layout = StateWords(len(topology.switch_ports), len(topology.hosts))
+        self._steered = 0
+        self._twin: Any = None
+        self._runner: object = None
+        self._begun = np.zeros(self.n_envs, np.bool_)
+        self._is_running = False
+        self._now_ns: TimeArray = np.zeros(self.n_envs, np.int64)
+        self._late_ns: TimeArray = np.zeros(self.n_envs, np.int64)
+        self._everybody = np.ones(self.n_envs, np.uint8)
+        # Of the copies whose episode has any.
+        self._events: dict[int, NetworkEvents] = {}
+        self._controls: list[Mapping[str, str]] = [{}] * self.n_envs
 
     def start(self) -> None:
-        """Build the network; does nothing when it is there already.
+        """Build the copies; does nothing when they are there already.
 
         Raises:
             FeatureNotSupported: The twin was not built.
         """
-        self._batch.start()
+        if self._twin is None:
+            self._twin = require_packets().PacketBatch(
+                self._config,
+                (self._layout.size, *self._layout.starts()),
+                self.n_envs,
+                self._threads,
+                opposite_ports(self.topology),
+                self._choices,
+                self._n_weights,
+            )
+            self._runner = self._twin.runner()
 
-    def reset(self, episode: NetworkEpisode) -> None:
-        """Clear everything and start the plan.
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
+        """Clear everything and start the plan, in each copy that has an episode here.
 
         Args:
-            episode: What is run.
+            episodes: What is run; None leaves a copy as it is.
 
         Raises:
-            ConfigError: The episode does not fit the network, or the twin lacks something.
+            ConfigError: An episode does not fit the network, or the twin lacks something.
         """
-        self._batch.reset([episode])
+        for episode in episodes:
+            if episode is not None:
+                episode.plan.check(self.topology)
+        configs = [None if one is None else episode_config(self.topology, one) for one in episodes]
+        self.start()
+        for env, (episode, config) in enumerate(zip(episodes, configs, strict=True)):
+            if episode is None or config is None:
+                continue
+            network = self._twin.network(env)
+            network.reset(config)
+            self._begun[env] = True
+            self._events.pop(env, None)
+            if episode.events:
+                self._events[env] = NetworkEvents(
+                    self.topology, network, episode.events, START_DELAY_NS
+                )
+            self._controls[env] = dict.fromkeys(config["congestion_control"], self.name)
+            self._steered = episode.steered
+        self._is_running = bool(self._begun.all())
+        self._now_ns = self._twin.now_ns()
 
-    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
-        """Limit each host, shape (H,); returns the present time."""
-        return int(self._batch.apply_rates(rates_bps[None])[0])
+    def apply(self, commands: NetworkCommands, mask: Mask | None = None) -> TimeArray:
+        """Do what is decided; returns the present times, (E,).
 
-    def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
-        """Weigh the equal-cost ports of the switches, shape (W,); returns the present time."""
-        return int(self._batch.apply_weights(weights[None])[0])
-
-    def flow_states(self, count: int) -> npt.NDArray[np.void]:
-        """Return the first flows of the plan, (1, F) of `AGENT_FLOW`."""
-        return self._batch.flow_states(count)
-
-    def command_flows(self, commands: FlowCommands, lease_ns: int) -> npt.NDArray[np.int64]:
-        """Give commands to the flows, (1, F); returns the present time, (1,)."""
-        return self._batch.command_flows(commands, lease_ns)
-
-    def advance(self, until_ns: int) -> int:
-        """Simulate until a time; one that has passed changes nothing. Nothing is ever late."""
-        return int(self._batch.advance(np.array([until_ns], np.int64))[0])
-
-    def now_ns(self) -> int:
-        """Return the simulated time; 0 before the first reset."""
-        return int(self._batch.now_ns()[0])
-
-    def snapshot(self) -> Snapshot:
-        """Read the state, and begin a new interval for the peak queues."""
-        return self._batch.snapshot(0)
-
-    def finished(self) -> bool:
-        """Tell whether every flow of the plan has ended."""
-        return bool(self._batch.finished()[0])
-
-    def stop_traffic(self) -> None:
-        """Cut every flow that still runs; `flow_records` then holds these too."""
-        self._batch.stop_traffic(0)
-
-    def flow_records(self) -> npt.NDArray[np.void]:
-        """Return the flows that ended since the reset (`RECORD_DTYPE`)."""
-        return self._batch.flow_records(0)
-
-    def application_records(self) -> list[Record]:
-        """Return nothing: the twin runs no applications."""
-        return self._batch.application_records(0)
-
-    def process_records(self) -> list[Record]:
-        """Return nothing: no process sends the flows."""
-        return self._batch.process_records(0)
-
-    def event_records(self) -> list[Record]:
-        """Return what has happened to the network; routes follow at once."""
-        return self._batch.event_records(0)
-
-    def fidelity(self) -> Fidelity:
-        """Say that nothing disturbs a simulation."""
-        return self._batch.fidelity(0)
-
-    def sender(self, flow: int) -> Mapping[str, int] | None:
-        """Return window, threshold, round trip and state of a running TCP flow, for traces.
+        Only limits that differ change a token bucket: each change fills it, as in the kernel.
 
         Args:
-            flow: Its number in the plan.
-        """
-        state: Mapping[str, int] | None = self._running.sender(flow)
-        return state
+            commands: What.
+            mask: Which copies, (E,); None for all.
 
-    def send_at(self, src: str, dst: str, payload_bytes: int, at_ns: Sequence[int]) -> None:
-        """Hand datagrams to a host, outside any plan: probes of what queues do.
+        Raises:
+            ConfigError: Something has another shape. Nothing is done then.
+        """
+        if commands is NOTHING:
+            return self._now_ns
+        twin, rates, weights = self._running, commands.rates_bps, commands.path_weights
+        flows = commands.flow_commands
+        if rates is not None:
+            _check_shape("rates_bps", rates, (self.n_envs, self._layout.n_hosts))
+        if weights is not None:
+            _check_shape("path_weights", weights, (self.n_envs, self._n_weights))
+        if flows is not None:
+            _check_shape("generations", flows.generations[:, 0], (self.n_envs,))
+        chosen = self._everybody if mask is None else self._chosen(mask)
+        if rates is not None:
+            twin.set_host_rates(rates, chosen)
+        if weights is not None:
+            twin.set_weights(weights, chosen)
+            self._note_weights(weights, chosen)
+        if flows is not None:
+            lease_us = (np.maximum(self._now_ns + commands.lease_ns, 0) // 1000).astype(np.uint64)
+            twin.command_flows(
+                flows.generations,
+                flows.flags,
+                flows.multipliers_q16,
+                flows.cwnds_packets,
+                flows.rates_bytes_per_s,
+                lease_us,
+                chosen,
+            )
+        if commands.cuts_flows:
+            for env in np.flatnonzero(chosen).tolist():
+                self.network(env).stop_traffic()
+        return self._now_ns
+
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Simulate each copy until its time, (E,), on all threads; nothing is ever late.
+
+        The interpreter lock is released meanwhile. A time that has passed changes nothing.
+        """
+        _check_shape("until_ns", until_ns, (self.n_envs,))
+        twin = self._running
+        try:
+            if self._events:
+                self._let_happen(until_ns)
+            twin.advance(until_ns)
+        finally:
+            # Ctrl-C leaves the copies amid the interval.
+            self._now_ns = twin.now_ns()
+        return self._late_ns
+
+    def run_measured(self, until_ns: TimeArray, measure: Callable[[object], TimeArray]) -> None:
+        """Simulate each copy until its time, as `advance` does, and read its state.
 
         Args:
-            src: The host that sends them.
-            dst: The host that gets them.
-            payload_bytes: Of each.
-            at_ns: When, in order, and later than now.
+            until_ns: The times, (E,).
+            measure: Calls the runner in the capsule that it is given
+                (`dcgym.tasks.network.compiled.CompiledRuns`).
         """
-        numbers = [self.topology.node(name).index for name in (src, dst)]
-        self._running.send_at(*numbers, payload_bytes, list(at_ns))
+        _check_shape("until_ns", until_ns, (self.n_envs,))
+        if not self._is_running:
+            raise needs_reset()
+        try:
+            if self._events:
+                self._let_happen(until_ns)
+            self._now_ns = measure(self._runner)
+        except BaseException:
+            self._now_ns = self._twin.now_ns()
+            raise
 
-    def set_script(self, rows: Sequence[tuple[int, int, int, bool]]) -> None:
-        """Lose or mark given segments in front of their receiver, until the next reset.
+    def read(self, mask: Mask | None = None) -> NetworkState:
+        """Read the states of some copies, and begin a new interval for their peak queues.
 
         Args:
-            rows: Number of a flow in the plan, one of its segments, counted from 0, how often that
-                is done to it, and whether it is marked, else lost.
+            mask: Which, (E,); None for all.
         """
-        self._running.set_script(list(rows))
+        twin = self._running
+        flows = None
+        if self._steered:
+            found = read_agent_flows(twin.flows(self._steered))
+            flows = found.reshape(self.n_envs, self._steered)
+        return NetworkState(
+            # A network at rest is what it is until its traffic begins.
+            np.maximum(self._now_ns, START_DELAY_NS),
+            twin.states(self._everybody if mask is None else self._chosen(mask)),
+            twin.finished(),
+            twin.matrix() if self._has_flow_matrix else None,
+            flows=flows,
+        )
 
-    def path(self, src: str, dst: str, ports: int, *, is_udp: bool, label: int = 0) -> list[int]:
-        """Return the rows of the switch ports that a flow passes, as tables are now.
+    def records(self, kind: RecordKind[T], env: int) -> T:
+        """Return what is recorded of a copy; routes follow events at once.
 
         Args:
-            src: The sender.
-            dst: The receiver.
-            ports: Both ports in the bytes of the packet, read as a little-endian word.
-            is_udp: Whether it is UDP, else TCP.
-            label: That its sender gives it; 0: none.
+            kind: `ENDED_FLOWS`, `EVENT_RECORDS`, `CONGESTION_CONTROL`, "simulation" of each, or
+                `FIDELITY`: nothing disturbs a simulation, and how true it is says `docs`' page on
+                the twin. `APPLICATIONS` and `PROCESSES` are none.
+            env: Number of the copy.
         """
-        numbers = [self.topology.node(name).index for name in (src, dst)]
-        found: list[int] = self._running.path(*numbers, ports, is_udp, label)
-        return found
+        return find_records(kind, self._RECORDS)(self, check_int("env", env, 0, self.n_envs - 1))
 
-    @property
-    def packets_in_network(self) -> int:
-        """Packets that flows have sent and that have neither arrived nor been lost."""
-        return int(self._running.packets_in_network())
+    def _ended_flows(self, env: int) -> npt.NDArray[np.void]:
+        return np.frombuffer(self.network(env).records(), RECORD_DTYPE).copy()
 
-    @property
-    def packets_held(self) -> int:
-        """Packets in all queues and on all wires."""
-        return int(self._running.packets_held())
+    def _happened(self, env: int) -> list[Record]:
+        return list(self._events[env].records) if env in self._events else []
 
-    @property
-    def packet_hops(self) -> int:
-        """Queues that packets have passed since the reset."""
-        return int(self._running.packet_hops())
+    def _controls_of(self, env: int) -> Mapping[str, str]:
+        return self._controls[env]
+
+    def _none(self, env: int) -> list[Record]:
+        return []
+
+    def _fidelity(self, env: int) -> Fidelity:
+        return Fidelity()
+
+    _RECORDS: ClassVar[RecordMakers] = {
+        ENDED_FLOWS: _ended_flows,
+        EVENT_RECORDS: _happened,
+        CONGESTION_CONTROL: _controls_of,
+        APPLICATIONS: _none,
+        PROCESSES: _none,
+        FIDELITY: _fidelity,
+    }
+
+    def network(self, env: int) -> Any:
+        """Return a compiled network, for probes and traces (`dcgym.native._packets.Network`).
+
+        Args:
+            env: Number of the copy.
+        """
+        return self._running.network(env)
 
     def close(self) -> None:
-        """Forget the network; a second call does nothing."""
-        self._batch.close()
+        """Forget the copies; a second call does nothing."""
+        self._twin, self._runner, self._is_running = None, None, False
+        self._events.clear()
+        self._begun[:] = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a twin whose episode goes on alike."""
+        """Return copies whose episodes go on alike; the two share what never changes."""
         copied = memo[id(self)] = copy.copy(self)
-        copied._batch = copy.deepcopy(self._batch, memo)
+        copied._begun, copied._controls = self._begun.copy(), list(self._controls)
+        copied._events = {}
+        if self._twin is not None:
+            copied._twin = self._twin.copy()
+            copied._runner = copied._twin.runner()
+            copied._events = {
+                env: events.on(copied._twin.network(env)) for env, events in self._events.items()
+            }
         return copied
+
+    def _let_happen(self, until_ns: TimeArray) -> None:
+        """Run the copies that have events to the last of them before their times."""
+        for env, events in self._events.items():
+            network = self._twin.network(env)
+            for at_ns in events.due(int(until_ns[env])):
+                network.advance(at_ns)
+                events.happen()
+
+    def _note_weights(self, weights: npt.NDArray[np.float64], chosen: Flags) -> None:
+        """Have the weights of groups that lose a port, or get one back, at hand."""
+        ends = [first for _, first in self._choices[1:]] + [self._n_weights]
+        for env, events in self._events.items():
+            if chosen[env]:
+                for (number, first), end in zip(self._choices, ends, strict=True):
+                    events.note_weights(number, weights[env, first:end])
+
+    def _chosen(self, mask: Mask) -> Flags:
+        """Return which copies are meant, (E,)."""
+        _check_shape("mask", mask, (self.n_envs,))
+        return mask.view(np.uint8)
 
     @property
     def _running(self) -> Any:
-        return self._batch.network(0)
+        if not self._is_running:
+            raise needs_reset()
+        return self._twin
+
+
+def _check_shape(field: str, values: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+    # The compiled twin reads as much as it has copies and hosts.
+    if values.shape != shape:
+        raise ConfigError(field, f"of shape {values.shape}", f"of shape {shape}")

@@ -10,14 +10,16 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.records import APPLICATIONS, CONGESTION_CONTROL, ENDED_FLOWS, PROCESSES
 from dcgym.envs.network_system import NetworkSystem
 from dcgym.envs.session import Session
-from dcgym.monitors import Snapshots, StateWords
+from dcgym.monitors import StateWords
 from dcgym.suites.flows import describe_flows, flow_table
 from dcgym.suites.recorders.base import Columns, Outcome, Recorder, Row, StepResult, narrowed
 from dcgym.suites.spec import Arguments, RunSpec
 from dcgym.suites.statistics import Sums, is_steady, summarise
 from dcgym.tasks.network.interval import Rises, rises
+from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
 from dcgym.traffic.analysis.fairness import fairness_of_rates, gather_spans, under_way
 from dcgym.traffic.analysis.progress import find_origin_ns
 from dcgym.traffic.plans.applications import APPS, AppPlan
@@ -119,7 +121,7 @@ class NetworkRecorder(Recorder):
             self._note_received(before)
         self._note_received(after)
 
-    def _note_received(self, state: Snapshots) -> None:
+    def _note_received(self, state: NetworkState) -> None:
         self._received.append((int(state.time_ns[0]), state.words[0, self._received_at]))
 
     def finish(self, columns: Columns) -> Outcome:
@@ -129,12 +131,13 @@ class NetworkRecorder(Recorder):
             columns: The steps, one array a quantity.
         """
         network, task = self._network.network, self._network.task()
-        ended_ns, fidelity, sums = int(network.now_ns()[0]), self.session.fidelity(0), self._sums()
-        network.stop_traffic(0)
-        flows, apps = network.flow_records(0), network.application_records(0)
-        processes = network.process_records(0)
+        ended_ns, fidelity = int(network.apply(NOTHING)[0]), self.session.fidelity(0)
+        sums = self._sums()
+        network.apply(NetworkCommands(cuts_flows=True))
+        flows, apps = network.records(ENDED_FLOWS, 0), network.records(APPLICATIONS, 0)
+        processes = network.records(PROCESSES, 0)
         details = {
-            "congestion_control": dict(network.congestion_control(0)),
+            "congestion_control": dict(network.records(CONGESTION_CONTROL, 0)),
             "events": self.system.event_records(0),
             **({"apps": apps} if apps else {}),
             **({"processes": processes} if processes else {}),

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from dcgym.native import find_measure
 from dcgym.tasks.congestion.actions import ActionMap, make_action_map
-from dcgym.tasks.network.decision import NetworkControls
+from dcgym.tasks.network.decision import LazyInterval
 from dcgym.tasks.network.interval import Interval
+from dcgym.tasks.network.protocol import NetworkCommands
 from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.topologies import Topology
 
@@ -42,18 +43,20 @@ class RateDecision:
         # Nobody is limited.
         self.initial = np.ones(len(self._rates_bps))
 
-    def apply(self, controls: NetworkControls, values: FloatArray) -> npt.NDArray[np.int64]:
-        """Set the limits of all hosts of every copy."""
+    def commands(self, values: FloatArray) -> NetworkCommands:
+        """Return the limits of all hosts of every copy."""
         if self._native is not None:
-            return controls.apply_rates(self._native.of(values))
+            return NetworkCommands(self._native.of(values))
         rates_bps = np.maximum(np.rint(values * self._rates_bps), 1.0)
-        return controls.apply_rates(rates_bps.astype(np.uint64))
+        return NetworkCommands(rates_bps.astype(np.uint64))
 
-    def info(self, values: FloatArray, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
+    def info(
+        self, values: FloatArray, interval: LazyInterval
+    ) -> Mapping[str, npt.NDArray[np.float32]]:
         """Return the shares in force."""
         return {"rate_shares": values.astype(np.float32)}
 
-    def metrics(self, interval: Interval) -> Mapping[str, FloatArray]:
+    def metrics(self, interval: LazyInterval) -> Mapping[str, FloatArray]:
         """Add nothing: the metrics of every interval are those of rates."""
         return {}
 

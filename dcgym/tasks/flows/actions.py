@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from dcgym.monitors import CommandFlag
 from dcgym.registry import Registry
-from dcgym.tasks.flows.commands import ONE_Q16, FlowCommands
 from dcgym.tasks.flows.interval import FlowInterval
+from dcgym.tasks.network.protocol import ONE_Q16, FlowCommands
 
 __all__ = ["FLOW_ACTIONS", "FlowAction"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,6 +23,7 @@ from dcgym.tasks.flows.interval import FlowInterval
 from dcgym.tasks.flows.rewards import FLOW_REWARDS
 from dcgym.tasks.network.arguments import read_topology
 from dcgym.tasks.network.controls import AGENT_CONTROL
+from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.topologies import Topology
@@ -150,6 +152,18 @@ class FlowTask(NetworkTask):
     def observation_labels(self) -> list[str]:
         """Name of each position of a flow's observation, the age of the interval behind it."""
         return self.flow_labels
+
+    def begin(self, seed: int, options: Mapping[str, Any]) -> NetworkEpisode:
+        """Return a new episode, whose first flows are steered.
+
+        Args:
+            seed: Seed of its plan.
+            options: As `NetworkTask.begin` takes them.
+
+        Raises:
+            ConfigError: Unknown option, or traffic that does not fit.
+        """
+        return replace(super().begin(seed, options), steered=len(self.agents))
 
     def check_plan(self, plan: Plan) -> None:
         """Refuse a plan whose first flows cannot be steered.

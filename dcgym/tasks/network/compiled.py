@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.monitors import Snapshots, StateWords
+from dcgym.monitors import StateWords
 from dcgym.native import find_measure
 from dcgym.tasks.network.features import RatioColumns
 from dcgym.tasks.network.interval import Interval, Levels, Rises
+from dcgym.tasks.network.protocol import NetworkState
 
 __all__ = ["CompiledMeter", "CompiledRun", "CompiledRuns", "CompiledTotals", "compiled_meter"]
 
@@ -24,10 +25,11 @@ FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 
+@runtime_checkable
 class CompiledRuns(Protocol):
-    """What a batch of E networks can do whose intervals native code runs."""
+    """What a network backend may have beside: native code runs its intervals, and measures them."""
 
-    def run(
+    def run_measured(
         self,
         until_ns: npt.NDArray[np.int64],
         measure: Callable[[object], npt.NDArray[np.int64]],
@@ -113,16 +115,14 @@ class CompiledRun:
     """What an interval that native code ran and measured has led to in E copies.
 
     Attributes:
-        states: After it.
-        finished: Where every flow of the plan has ended, (E,).
+        state: After it.
         totals: What ports and hosts did together.
         duration_s: Seconds that it took, (E, 1).
         observation: What the agents see, (E, n).
         ratios: What the observation was made of, (E, F, P).
     """
 
-    states: Snapshots
-    finished: Mask
+    state: NetworkState
     totals: CompiledTotals
     duration_s: FloatArray
     observation: npt.NDArray[np.float32]
@@ -180,8 +180,8 @@ class CompiledMeter:
 
     def measure(
         self,
-        before: Snapshots,
-        after: Snapshots,
+        before: NetworkState,
+        after: NetworkState,
         deliverable_bps: FloatArray,
         is_hidden: Mask | None,
         flow_matrix: FloatArray | None,
@@ -208,8 +208,8 @@ class CompiledMeter:
 
     def interval(
         self,
-        before: Snapshots,
-        after: Snapshots,
+        before: NetworkState,
+        after: NetworkState,
         duration_s: FloatArray,
         flow_matrix: FloatArray | None = None,
         probe_shares: FloatArray | None = None,
@@ -240,7 +240,7 @@ class CompiledMeter:
         self,
         runner: object,
         until_ns: npt.NDArray[np.int64],
-        before: Snapshots,
+        before: NetworkState,
         deliverable_bps: FloatArray,
         is_hidden: Mask | None,
         settings: FloatArray,
@@ -249,7 +249,7 @@ class CompiledMeter:
         """Let the copies run an interval, and measure each where it ends, in one native call.
 
         Args:
-            runner: The capsule of `CompiledRuns.run`.
+            runner: The capsule of `CompiledRuns.run_measured`.
             until_ns: When it ends, (E,).
             before: The states at its beginning.
             deliverable_bps: As `measure` takes it.
@@ -267,8 +267,8 @@ class CompiledMeter:
             settings,
             last,
         )
-        states, totals = Snapshots(now_ns, words), CompiledTotals(self._names, rows)
-        return CompiledRun(states, finished, totals, duration_s, observation, ratios)
+        state, totals = NetworkState(now_ns, words, finished), CompiledTotals(self._names, rows)
+        return CompiledRun(state, totals, duration_s, observation, ratios)
 
     def _observer(
         self, before: Any, after: Any, duration_s: FloatArray

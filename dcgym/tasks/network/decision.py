@@ -1,31 +1,23 @@
-"""What an agent may set on a network, and how that is put in force."""
+"""What an agent may set on a network, and the commands that it means."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.tasks.network.interval import Interval
+from dcgym.tasks.network.protocol import NetworkCommands
 from dcgym.tasks.network.uplinks import Uplinks
 
-__all__ = ["Decision", "DecisionMap", "NetworkControls"]
+__all__ = ["Decision", "DecisionMap", "LazyInterval"]
 
 FloatArray = npt.NDArray[np.float64]
-TimeArray = npt.NDArray[np.int64]
-
-
-class NetworkControls(Protocol):
-    """What a decision may do to the E copies of a network (see `dcgym.backends.base`)."""
-
-    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> TimeArray:
-        """Limit the hosts of every copy, shape (E, H); returns when that was in force, (E,)."""
-
-    def apply_weights(self, weights: FloatArray) -> TimeArray:
-        """Weigh the paths of every copy, shape (E, W); returns when that was in force, (E,)."""
+LazyInterval: TypeAlias = Callable[[], Interval]
+"""Returns what ports and hosts did in an interval, which is worked out when somebody asks."""
 
 
 class DecisionMap(Protocol):
@@ -61,13 +53,15 @@ class Decision(Protocol):
     def action_map(self) -> DecisionMap:
         """Its space, and what a point of it means: the values, which observations end with."""
 
-    def apply(self, controls: NetworkControls, values: FloatArray) -> TimeArray:
-        """Put the values of every copy in force, shape (E, n); returns when they were, (E,)."""
+    def commands(self, values: FloatArray) -> NetworkCommands:
+        """Return what the values of every copy, (E, n), ask for."""
 
-    def info(self, values: FloatArray, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
+    def info(
+        self, values: FloatArray, interval: LazyInterval
+    ) -> Mapping[str, npt.NDArray[np.float32]]:
         """Return what policies may want to know of an interval, (E, ...) each."""
 
-    def metrics(self, interval: Interval) -> Mapping[str, FloatArray]:
+    def metrics(self, interval: LazyInterval) -> Mapping[str, FloatArray]:
         """Return the metrics that this decision adds, (E,) each."""
 
     def reward_inputs(

@@ -21,6 +21,8 @@ class NetworkEpisode:
         congestion_control: Algorithm of each host by name; a host not named gets cubic.
         marking: Whether switch ports with a threshold mark ECN.
         events: What happens to links and switches, in the order of their times.
+        steered: Flows of the plan, from the first, whose states are read and which take commands;
+            the same number in all copies.
     """
 
     plan: Plan
@@ -28,3 +30,4 @@ class NetworkEpisode:
     congestion_control: Mapping[str, str] = field(default_factory=dict)
     marking: bool = False
     events: tuple[Event, ...] = ()
+    steered: int = 0

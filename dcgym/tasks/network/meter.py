@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
-from dcgym.monitors import Fields, Snapshots, StateWords
+from dcgym.monitors import Fields, StateWords
 from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.network.compiled import CompiledRun, CompiledRuns, CompiledTotals, compiled_meter
 from dcgym.tasks.network.decision import Decision
 from dcgym.tasks.network.interval import Interval, rises
+from dcgym.tasks.network.protocol import NetworkState
 from dcgym.tasks.network.reward_inputs import LazyInputs
 from dcgym.tasks.network.rewards import DELIVERY
 from dcgym.tasks.network.task import NetworkTask
@@ -77,12 +78,15 @@ class Measured:
         """What ports and hosts did."""
         return self._make_interval()
 
+    def _interval(self) -> Interval:
+        return self.interval
+
     @Lazy
     def metrics(self) -> Mapping[str, FloatArray]:
         """The interval's metrics by the names of results, (E,) each."""
         metrics = self.totals.metrics()
         for decision in self._decisions:
-            metrics.update(decision.metrics(self.interval))
+            metrics.update(decision.metrics(self._interval))
         return metrics
 
     def metrics_of(self, env: int) -> dict[str, float]:
@@ -93,7 +97,7 @@ class Measured:
         """
         metrics = self.totals.metrics_of(env)
         for decision in self._decisions:
-            for name, values in decision.metrics(self.interval).items():
+            for name, values in decision.metrics(self._interval).items():
                 metrics[name] = values.item(env)
         return metrics
 
@@ -102,7 +106,7 @@ class Measured:
         """What the decisions show of themselves, (E, ...) each."""
         info: dict[str, npt.NDArray[np.float32]] = {}
         for decision, values in zip(self._decisions, self._values, strict=True):
-            info.update(decision.info(values, self.interval))
+            info.update(decision.info(values, self._interval))
         return info
 
 
@@ -118,8 +122,8 @@ class Meter:
         ports, hosts = task.topology.switch_ports, task.topology.host_ports
         self._task, self._layout = task, layout
         # Before the last interval of each copy, and after it.
-        self._before: Snapshots | None = None
-        self._after: Snapshots | None = None
+        self._before: NetworkState | None = None
+        self._after: NetworkState | None = None
         self._port_rates_bps = np.array([port.rate_bps for port in ports], np.float64)
         self._queue_limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
         self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
@@ -136,43 +140,43 @@ class Meter:
             task.features.ratio_columns(),
         )
 
-    def begin(self, states: Snapshots, mask: Mask) -> None:
+    def begin(self, state: NetworkState, mask: Mask) -> None:
         """Begin an episode in some copies, and an interval of no length.
 
         Args:
-            states: Their states.
+            state: Theirs.
             mask: Which, (E,); all the first time.
         """
         if self._before is None or self._after is None:
-            self._before = self._after = states
+            self._before = self._after = state
         else:
-            self._before = states.where(mask, self._before)
-            self._after = states.where(mask, self._after)
+            self._before = state.where(mask, self._before)
+            self._after = state.where(mask, self._after)
 
-    def restart(self, states: Snapshots, mask: Mask) -> None:
+    def restart(self, state: NetworkState, mask: Mask) -> None:
         """Begin the next interval of some copies anew.
 
         Args:
-            states: Their states.
+            state: Theirs.
             mask: Which, (E,).
         """
         assert self._after is not None
-        self._after = states.where(mask, self._after)
+        self._after = state.where(mask, self._after)
 
-    def end(self, states: Snapshots, mask: Mask | None) -> None:
+    def end(self, state: NetworkState, mask: Mask | None) -> None:
         """End an interval of some copies; that of the others stays what it was.
 
         Args:
-            states: Their states.
+            state: Theirs.
             mask: Which, (E,); None for all.
         """
         before, after = self._before, self._after
         assert before is not None and after is not None
         self._before = after if mask is None else after.where(mask, before)
-        self._after = states if mask is None else states.where(mask, after)
+        self._after = state if mask is None else state.where(mask, after)
 
     @property
-    def states(self) -> tuple[Snapshots, Snapshots]:
+    def states(self) -> tuple[NetworkState, NetworkState]:
         """The copies when their last interval began, and when it ended."""
         assert self._before is not None and self._after is not None
         return self._before, self._after
@@ -223,7 +227,7 @@ class Meter:
         until_ns: npt.NDArray[np.int64],
         values: Sequence[FloatArray],
         traffic: Traffic,
-    ) -> tuple[Measured, Mask]:
+    ) -> Measured:
         """Let all copies run until their times, as `end` and `measure` thereafter.
 
         Args:
@@ -233,7 +237,7 @@ class Meter:
             traffic: Of the plans.
 
         Returns:
-            What the intervals led to, and where every flow of the plan has ended, (E,).
+            What the intervals led to.
 
         Raises:
             ConfigError: A reward term returns something else than one number a copy.
@@ -241,7 +245,7 @@ class Meter:
         before, compiled = self._after, self._compiled
         assert before is not None and compiled is not None
         found = self._run_compiled(networks, until_ns, values, traffic)
-        after, duration_s = found.states, found.duration_s
+        after, duration_s = found.state, found.duration_s
         self._before, self._after = before, after
         made = Measured(
             found.totals,
@@ -252,7 +256,7 @@ class Meter:
         )
         made.observation = found.observation
         made.terms = self._terms(made, values)
-        return made, found.finished
+        return made
 
     def _run_compiled(
         self,
@@ -276,9 +280,9 @@ class Meter:
                 features.last_ratios,
             )
             found.append(made)
-            return made.states.time_ns
+            return made.state.time_ns
 
-        networks.run(until_ns, measure)
+        networks.run_measured(until_ns, measure)
         features.note_ratios(found[0].ratios)
         return found[0]
 
@@ -298,7 +302,7 @@ class Meter:
         return terms
 
     def _interval(
-        self, before: Snapshots, after: Snapshots, traffic: Traffic
+        self, before: NetworkState, after: NetworkState, traffic: Traffic
     ) -> tuple[Interval, Totals | CompiledTotals]:
         """Return the interval between two states, and what ports and hosts did together."""
         matrix, shares = after.flow_matrix, self._task.probes.shares(after.probe_rtt_ns)

@@ -22,6 +22,7 @@ from dcgym.tasks.network.events import check_events, make_events
 from dcgym.tasks.network.features import FeatureSet, check_feature_names
 from dcgym.tasks.network.max_min import deliverable_bps
 from dcgym.tasks.network.probes import Probes
+from dcgym.tasks.network.protocol import NetworkCommands
 from dcgym.tasks.network.rewards import DELIVERY, NETWORK_REWARDS, RewardInputs
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.uplinks import Uplinks
@@ -259,6 +260,17 @@ class NetworkTask:
             ]
         pairs = zip(self.decisions, parts, strict=True)
         return [decision.action_map.to_shares(part) for decision, part in pairs]
+
+    def commands(self, values: Sequence[FloatArray]) -> NetworkCommands:
+        """Return what the values of each decision ask for.
+
+        Args:
+            values: Of each, (E, n).
+        """
+        commands = self.decisions[0].commands(values[0])
+        for decision, own in zip(self.decisions[1:], values[1:], strict=True):
+            commands |= decision.commands(own)
+        return commands
 
     def _fill(self) -> None:
         """Work out what the plan's flows get together."""

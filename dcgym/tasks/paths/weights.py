@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.network.decision import DecisionMap, NetworkControls
+from dcgym.tasks.network.decision import DecisionMap, LazyInterval
 from dcgym.tasks.network.interval import Interval
+from dcgym.tasks.network.protocol import NetworkCommands
 from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.tasks.paths.actions import WEIGHTINGS
 from dcgym.topologies import Topology
@@ -46,20 +47,22 @@ class WeightDecision:
         """Indexes of the switch ports that the weights are about, each once, sorted."""
         return self._ports.ports
 
-    def apply(self, controls: NetworkControls, values: FloatArray) -> npt.NDArray[np.int64]:
-        """Replace the groups of all switches of every copy."""
-        return controls.apply_weights(values)
+    def commands(self, values: FloatArray) -> NetworkCommands:
+        """Return the weights of all groups of every copy."""
+        return NetworkCommands(path_weights=values)
 
-    def info(self, values: FloatArray, interval: Interval) -> Mapping[str, npt.NDArray[np.float32]]:
+    def info(
+        self, values: FloatArray, interval: LazyInterval
+    ) -> Mapping[str, npt.NDArray[np.float32]]:
         """Return the weights in force and the loads that they led to, in the action's order."""
         return {
             "path_weights": values.astype(np.float32),
-            "uplink_loads": self._ports.loads(interval).astype(np.float32),
+            "uplink_loads": self._ports.loads(interval()).astype(np.float32),
         }
 
-    def metrics(self, interval: Interval) -> Mapping[str, FloatArray]:
+    def metrics(self, interval: LazyInterval) -> Mapping[str, FloatArray]:
         """Add how evenly the ports were used."""
-        return self._ports.balance(interval)
+        return self._ports.balance(interval())
 
     def reward_inputs(
         self, values: FloatArray, interval: Interval

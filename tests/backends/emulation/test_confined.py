@@ -54,7 +54,7 @@ def test_an_application_finds_every_way_closed(make: Any, tmp_path: Path) -> Non
     network = make("dumbbell")
     begin(network, AppPlan("ways", 0, (App("h1", (sys.executable, str(SCRIPT))),), tmp_path))
     wait_for(network.finished)
-    network.stop_traffic()
+    network.apply(cuts_flows=True)
     assert_refused((tmp_path / "0-h1.out").read_text())
 
 

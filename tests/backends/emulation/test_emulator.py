@@ -15,9 +15,11 @@ import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.records import CONGESTION_CONTROL, EVENT_RECORDS
 from dcgym.errors import BackendError, CommandError
 from dcgym.monitors import Snapshot
 from dcgym.tasks.network.events import make_events
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow, Plan, make_plan
 from tests.support.networks import begin, run_for
@@ -34,19 +36,19 @@ WIRE_OVERHEAD = 1514 / 1448
 SHORT_QUEUE = {"name": "dumbbell", "queue": "50KB"}
 
 
-def core_rate_bps(backend: EmulationNetwork, seconds: float) -> float:
+def core_rate_bps(backend: OneNetwork, seconds: float) -> float:
     first, last = backend.snapshot(), run_for(backend, seconds)
     sent = int(last.ports["tx_bytes"][CORE_PORT]) - int(first.ports["tx_bytes"][CORE_PORT])
     return sent * 8e9 / (last.time_ns - first.time_ns)
 
 
-def best_core_rate_bps(backend: EmulationNetwork, seconds: float, expected_bps: float) -> float:
+def best_core_rate_bps(backend: OneNetwork, seconds: float, expected_bps: float) -> float:
     return best_of(
         lambda: core_rate_bps(backend, seconds), lambda found: abs(found / expected_bps - 1), 0.03
     )
 
 
-def watch(backend: EmulationNetwork, looks: int) -> list[Snapshot]:
+def watch(backend: OneNetwork, looks: int) -> list[Snapshot]:
     """Look every 50 ms, for as long as bulk flows fill the bottleneck in the best of some times."""
 
     def shortfall(seen: list[Snapshot]) -> float:
@@ -78,8 +80,10 @@ def test_commands_run_beside_a_step_and_each_other(share: Any, tmp_path: Path) -
     first, second = (
         HeldCommand(backend.lab.execute, host, tmp_path / host) for host in ("h1", "h2")
     )
-    wait_for(lambda: run_for(backend, 0.1).hosts["rx_bytes"].any() and backend.event_records())
-    backend.apply_rates(np.full(4, 1_000_000, np.uint64))
+    wait_for(
+        lambda: run_for(backend, 0.1).hosts["rx_bytes"].any() and backend.records(EVENT_RECORDS)
+    )
+    backend.apply(rates_bps=np.full(4, 1_000_000, np.uint64))
     # The emulator answers this one meanwhile.
     backend.lab.set_marking(True)
     assert first.is_running and second.is_running
@@ -112,22 +116,24 @@ def test_a_close_ends_a_command_of_another_thread(make: Any, tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def gigabit() -> Iterator[EmulationNetwork]:
+def gigabit() -> Iterator[OneNetwork]:
     """A fast network for several tests, each of which resets it."""
     topology = make_topology({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
-    with contextlib.closing(EmulationNetwork(topology, NetworkOptions(preflight=False))) as made:
+    with contextlib.closing(
+        OneNetwork(EmulationNetwork(topology, NetworkOptions(preflight=False)))
+    ) as made:
         made.start()
         yield made
 
 
 @pytest.mark.parametrize("rate_mbps", [1, 5, 100])
-def test_no_rate_action_is_exceeded(gigabit: EmulationNetwork, rate_mbps: int) -> None:
+def test_no_rate_action_is_exceeded(gigabit: OneNetwork, rate_mbps: int) -> None:
     rates = np.full(4, 1_000_000_000, np.uint64)
     rates[0] = rate_mbps * 1_000_000
     begin(gigabit, Plan("one", 0, (Flow("h1", "h3"),)))
     asked_ns = time.monotonic_ns()
-    assert asked_ns < gigabit.apply_rates(rates) <= time.monotonic_ns()
-    assert (gigabit.snapshot().hosts["rate_bps"] == rates).all()
+    assert asked_ns < gigabit.apply(rates_bps=rates) <= time.monotonic_ns()
+    assert (gigabit.telemetry.look().hosts["rate_bps"] == rates).all()
     # What the switch's port holds came at the rate of before.
     wait_for(lambda: gigabit.snapshot().ports["backlog_bytes"][CORE_PORT] < 10_000)
     began_ns = time.monotonic_ns()
@@ -144,12 +150,12 @@ def test_no_rate_action_is_exceeded(gigabit: EmulationNetwork, rate_mbps: int) -
 @pytest.mark.timing
 @pytest.mark.parametrize("rate_mbps", [1, 5, 10, 100, 400, 900])
 def test_a_rate_action_is_enforced_within_three_per_cent(
-    gigabit: EmulationNetwork, rate_mbps: int
+    gigabit: OneNetwork, rate_mbps: int
 ) -> None:
     begin(gigabit, Plan("one", 0, (Flow("h1", "h3"),)))
     rates = np.full(4, 1_000_000_000, np.uint64)
     rates[0] = rate_mbps * 1_000_000
-    gigabit.apply_rates(rates)
+    gigabit.apply(rates_bps=rates)
     run_for(gigabit, 0.5)  # the host's queue of the time before drains at the new rate
     # A window has 150 frames or more, none of which decides. Fast buckets hold half a millisecond,
     # and lose what a late timer costs: the shorter the window, the sooner one is without.
@@ -159,15 +165,15 @@ def test_a_rate_action_is_enforced_within_three_per_cent(
 
 
 @pytest.mark.timing
-def test_a_rate_lowered_under_load_goes_on_at_the_new_rate(gigabit: EmulationNetwork) -> None:
+def test_a_rate_lowered_under_load_goes_on_at_the_new_rate(gigabit: OneNetwork) -> None:
     backend = gigabit
     begin(backend, Plan("one", 0, (Flow("h1", "h3"),)))
     rates = np.full(4, 1_000_000_000, np.uint64)
     rates[0] = 400_000_000
-    backend.apply_rates(rates)
+    backend.apply(rates_bps=rates)
     run_for(backend, 0.3)
     rates[0] = 50_000_000
-    backend.apply_rates(rates)
+    backend.apply(rates_bps=rates)
     # Offloaded packets of up to 64 KB wait in the host; none may be too big for the new bucket.
     assert run_for(backend, 0.01).hosts["backlog_bytes"][0] > 0
     assert best_core_rate_bps(backend, 0.25, 50e6) == pytest.approx(50e6, rel=0.03)
@@ -202,7 +208,7 @@ def test_cubic_fills_the_bottleneck_and_dctcp_keeps_its_queue_at_the_threshold(s
 def test_new_vegas_carries_a_flow(share: Any) -> None:
     backend = share("dumbbell")
     begin(backend, Plan("one", 0, (Flow("h1", "h3", size_bytes=100_000),)), "new-vegas")
-    assert set(backend.congestion_control) == {"new-vegas"}
+    assert set(backend.records(CONGESTION_CONTROL)) == {"new-vegas"}
     wait_for(backend.finished)
 
 
@@ -246,7 +252,7 @@ def test_reset_leaves_nothing_of_the_episode_before(share: Any) -> None:
     begin(backend, Plan("overload", 0, overload))
     wait_for(lambda: backend.snapshot().ports["backlog_bytes"][CORE_PORT] > 100_000)
     assert backend.snapshot().ports["peak_bytes"][CORE_PORT] > 0
-    backend.apply_rates(np.full(4, 1_000_000, np.uint64))
+    backend.apply(rates_bps=np.full(4, 1_000_000, np.uint64))
     clean = begin(backend, IDLE)
     for snapshot in (clean, run_for(backend, 0.3)):
         assert not any(snapshot.ports[name].any() for name in snapshot.ports.dtype.names)
@@ -255,7 +261,7 @@ def test_reset_leaves_nothing_of_the_episode_before(share: Any) -> None:
         assert not later.ports[name].any(), name
     for name in ("tx_bytes", "rx_bytes", "retransmits", "srtt_ns", "active_flows"):
         assert not later.hosts[name].any(), name
-    assert (later.hosts["rate_bps"] == 10_000_000).all()
+    assert (backend.telemetry.look().hosts["rate_bps"] == 10_000_000).all()
     assert len(backend.flow_records()) == 0
 
 
@@ -273,7 +279,7 @@ FINITE_BYTES = 100_000
 FINITE_S = FINITE_BYTES * WIRE_OVERHEAD * 8 / 10e6
 
 
-def duration_s(backend: EmulationNetwork) -> float:
+def duration_s(backend: OneNetwork) -> float:
     """Run a plan of one finite flow to its end; return how long its record says it took."""
     begin(backend, Plan("finite", 0, (Flow("h1", "h3", size_bytes=FINITE_BYTES),)))
     wait_for(backend.finished)
@@ -306,7 +312,7 @@ def test_a_dead_emulator_is_an_error_and_the_next_reset_rebuilds(share: Any) -> 
 
 
 def test_close_twice_and_before_start() -> None:
-    backend = EmulationNetwork(make_topology("dumbbell"))
+    backend = OneNetwork(EmulationNetwork(make_topology("dumbbell")))
     backend.close()
     backend.start()
     backend.close()

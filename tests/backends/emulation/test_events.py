@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.backends.records import EVENT_RECORDS
 from dcgym.monitors import Snapshot
 from dcgym.tasks.network.events import make_events
 from dcgym.traffic import Flow, Plan, make_plan
@@ -33,7 +34,7 @@ def begin_with(backend: Any, plan: Plan, *events: dict[str, Any]) -> None:
 
 def until_happened(backend: Any, count: int) -> list[dict[str, Any]]:
     deadline = time.monotonic() + DEADLINE_S
-    while len(records := backend.event_records()) < count:
+    while len(records := backend.records(EVENT_RECORDS)) < count:
         assert time.monotonic() < deadline, records
         run_for(backend, 0.02)
     return list(records)

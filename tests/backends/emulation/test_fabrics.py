@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology, plain_graph
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin
@@ -53,7 +53,7 @@ def test_ping_matrix_names_the_pairs_that_are_cut(make: Any) -> None:
     assert backend.lab.ping_matrix() == [("h1", "h2"), ("h2", "h1"), ("h2", "h3"), ("h3", "h2")]
 
 
-def sent_up(backend: EmulationNetwork, switch: str) -> npt.NDArray[np.float64]:
+def sent_up(backend: OneNetwork, switch: str) -> npt.NDArray[np.float64]:
     """Packets of many one-packet flows, from h1 to the last host, by uplink of a switch."""
     network: Topology = backend.topology
     last = network.hosts[-1].name

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.session.runs import Run, clean_dead_runs, list_runs, record_run
 from dcgym.errors import BackendError
+from dcgym.testing import OneNetwork
 from dcgym.traffic import Plan, make_plan
 from tests.support.emulators import (
     Machine,
@@ -75,21 +75,21 @@ def await_release(victim: Victim, machine: Machine) -> None:
     assert not {path for path in victim.shared_memory if os.path.exists(path)}
 
 
-def received_bytes(backends: list[EmulationNetwork]) -> np.ndarray:
+def received_bytes(backends: list[OneNetwork]) -> np.ndarray:
     return np.array([int(b.snapshot().hosts["rx_bytes"].sum()) for b in backends])
 
 
-def have_risen(backends: list[EmulationNetwork], before: np.ndarray) -> bool:
+def have_risen(backends: list[OneNetwork], before: np.ndarray) -> bool:
     return bool((received_bytes(backends) > before).all())
 
 
-def generator_pid(backend: EmulationNetwork) -> int:
+def generator_pid(backend: OneNetwork) -> int:
     children = child_pids(inner_pid(backend.lab.process._process.pid))
     (pid,) = (child for child in children if b"generator" in read_proc(child, "comm"))
     return pid
 
 
-def snapshot_for(backend: EmulationNetwork, seconds: float) -> None:
+def snapshot_for(backend: OneNetwork, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         backend.snapshot()

@@ -53,7 +53,7 @@ def audit(met_empty: Any = lambda: np.zeros(1, np.uint64), **options: Any) -> Fi
 def snapshot(time_ns: int, tx_bytes: int, backlog_bytes: int = 0) -> Snapshot:
     ports = np.zeros(1, PORT)
     ports["tx_bytes"], ports["backlog_bytes"] = tx_bytes, backlog_bytes
-    return Snapshot(time_ns, 2, ports, np.zeros(0))
+    return Snapshot(time_ns, ports, np.zeros(0))
 
 
 def test_each_limit_has_its_three_answers() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from dcgym.backends.fidelity import judge
+from dcgym.backends.records import FIDELITY
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from tests.support.networks import begin
@@ -44,13 +45,14 @@ def run_episode(backend: Any, seconds: float) -> dict[str, Any]:
         deadline_ns += 10_000_000
         backend.advance(deadline_ns)
         backend.snapshot()
-    verdict: dict[str, Any] = backend.fidelity().to_dict()
+    verdict: dict[str, Any] = backend.records(FIDELITY).to_dict()
     return verdict
 
 
 def claim(backend: Any, topology: dict[str, str]) -> None:
     """Let the audit believe that the running network is another one."""
-    backend._network = replace(backend._network, topology=make_topology(topology))
+    network = backend.backend
+    network._network = replace(network._network, topology=make_topology(topology))
 
 
 def test_ports_send_no_more_than_their_rate_and_all_is_measured(share: Any) -> None:

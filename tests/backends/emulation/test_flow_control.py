@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.backends.records import CONGESTION_CONTROL
+from dcgym.tasks.network.protocol import FlowCommands, NetworkCommands
 
 pytestmark = pytest.mark.emulation
 
@@ -58,7 +60,7 @@ def test_flows_obey_their_agents_and_are_reno_without_them() -> None:
                     infos[name]["fallbacks"] > before[name] for name in wanted
                 ),
             )
-        assert env.session.system.network.congestion_control(0) == {"dcgym_agent": "bpf"}
+        assert env.session.system.backend.records(CONGESTION_CONTROL, 0) == {"dcgym_agent": "bpf"}
     finally:
         env.close()
 
@@ -67,8 +69,9 @@ def test_a_network_without_dcgym_agent_cannot_be_steered() -> None:
     env = dcgym.make_env(topology=CONFIG["topology"], preflight=False)
     try:
         env.reset(seed=1)
-        network = env.unwrapped.session.system.network
+        words = np.zeros((1, 1), np.uint32)
+        commands = FlowCommands(*[words] * 4, words.astype(np.uint64))
         with pytest.raises(dcgym.errors.BackendError, match="no host runs dcgym_agent"):
-            network.flow_states(1)
+            env.unwrapped.backend.apply(NetworkCommands(flow_commands=commands))
     finally:
         env.close()

@@ -49,7 +49,7 @@ env.reset(seed=1)
 host, pipe = sys.argv[2:]
 os.mkfifo(pipe)
 backend = env.unwrapped.backend
-execute = backend.networks[0].lab.execute if host == "h1" else backend.execute
+execute = backend.lab.execute if host == "h1" else backend.execute
 threads = ThreadPoolExecutor(1)
 command = threads.submit(execute, host, "cat", pipe, timeout_s=100.0)
 writable = os.open(pipe, os.O_WRONLY)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dcgym.backends.records import APPLICATIONS
 from dcgym.errors import CommandError
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.plans.applications import App, AppPlan
@@ -78,7 +79,7 @@ def test_applications_see_those_of_their_host_and_the_host_sees_them(
     begin(network, AppPlan("apps", 0, tuple(apps), tmp_path))
 
     def exit_codes() -> list[int | None]:
-        return [record["exit_code"] for record in network.application_records()]
+        return [record["exit_code"] for record in network.records(APPLICATIONS)]
 
     wait_for(lambda: exit_codes() == [-signal.SIGTERM, None, None, 0])
     said = (tmp_path / "3-h1.out").read_text().splitlines()
@@ -92,7 +93,7 @@ def test_applications_see_those_of_their_host_and_the_host_sees_them(
     assert done.returncode == 0, done.stderr
     wait_for(lambda: exit_codes() == [-signal.SIGTERM] * 3 + [0])
     # The episode ends its applications, not what the experiment runs beside them.
-    network.stop_traffic()
+    network.apply(cuts_flows=True)
     assert len(sleepers(network, "h1")) == 1
 
 

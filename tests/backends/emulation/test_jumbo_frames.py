@@ -10,7 +10,9 @@ import pytest
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.fidelity import LIMITS
+from dcgym.backends.records import FIDELITY
 from dcgym.errors import ConfigError
+from dcgym.testing import OneNetwork
 from dcgym.topologies import dumbbell
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin, run_for, started
@@ -26,21 +28,21 @@ SIZED = Plan("sized", 0, (Flow("h1", "h2", size_bytes=SIZE_BYTES),))
 
 
 @pytest.fixture(scope="module")
-def jumbo() -> Iterator[EmulationNetwork]:
+def jumbo() -> Iterator[OneNetwork]:
     """Two hosts, all of whose links carry jumbo frames; checked by its preflight."""
     network = started(dumbbell(2, rate="100Mbit", mtu=MTU), preflight=True)
     yield network
     network.close()
 
 
-def segment_bytes(network: EmulationNetwork) -> set[int]:
+def segment_bytes(network: OneNetwork) -> set[int]:
     """Return the segment sizes of h1's connections that have sent."""
     said = network.lab.execute("h1", "ss", "-tinH", timeout_s=30.0)
     lines = [line for line in said.splitlines() if "bytes_acked" in line]
     return {int(found[1]) for line in lines if (found := re.search(r"\bmss:(\d+)", line))}
 
 
-def received_bytes(network: EmulationNetwork) -> int:
+def received_bytes(network: OneNetwork) -> int:
     """Let a sized flow end; returns what its record says has come."""
     begin(network, SIZED)
     wait_for(network.finished)
@@ -48,7 +50,7 @@ def received_bytes(network: EmulationNetwork) -> int:
     return int(record["bytes"])
 
 
-def test_tcp_sends_jumbo_segments_and_all_of_them_come(jumbo: EmulationNetwork) -> None:
+def test_tcp_sends_jumbo_segments_and_all_of_them_come(jumbo: OneNetwork) -> None:
     for host in ("h1", "h2"):
         said = jumbo.lab.execute(host, "ip", "link", "show", "dev", f"{host}-eth0")
         assert f"mtu {MTU}" in said
@@ -84,18 +86,18 @@ def test_hosts_learn_of_a_smaller_mtu_between_them() -> None:
 def test_open_vswitch_has_one_mtu_for_all_links() -> None:
     mixed = dumbbell(2, mtu=MTU, tiers={"core": {"mtu": 1500}})
     with pytest.raises(ConfigError, match=r"^mtu_bytes of link s1-s2: value 1500.*9000.*ovs"):
-        EmulationNetwork(mixed, NetworkOptions(switch="ovs"))
+        OneNetwork(EmulationNetwork(mixed, NetworkOptions(switch="ovs")))
 
 
 @pytest.mark.timing
-def test_its_preflight_finds_nothing_and_its_links_are_full(jumbo: EmulationNetwork) -> None:
+def test_its_preflight_finds_nothing_and_its_links_are_full(jumbo: OneNetwork) -> None:
     begin(jumbo, BULK)
     first = run_for(jumbo, 0.5)
     last = run_for(jumbo, 2.0)
     seconds = (last.time_ns - first.time_ns) / 1e9
     received = int(last.hosts["rx_bytes"][1]) - int(first.hosts["rx_bytes"][1])
     assert received * 8 / seconds == pytest.approx(100e6 * MSS / FRAME, rel=0.03)
-    figures = jumbo.fidelity().figures
+    figures = jumbo.records(FIDELITY).figures
     names = [name for name in figures if name.startswith("preflight_")]
     assert names
     assert all(LIMITS[name].status(figures[name]) == "ok" for name in names)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.records import EVENT_RECORDS, FIDELITY
 from dcgym.errors import BackendError
 from dcgym.tasks.network.events import make_events
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, base_rtt_ns, dumbbell
 from dcgym.traffic import Flow, Plan
 from tests.backends.emulation.test_faults import snapshot_for
@@ -42,7 +43,7 @@ def plan(*flows: Flow) -> Plan:
     return Plan("test", 0, flows)
 
 
-def ping_ns(network: EmulationNetwork) -> float:
+def ping_ns(network: OneNetwork) -> float:
     """Return the least of ten round trips."""
     words = ("ping", "-n", "-q", "-c", "10", "-i", "0.01", network.topology.ip("h2"))
     found = re.search(r"= ([\d.]+)/", network.lab.execute("h1", *words))
@@ -50,13 +51,13 @@ def ping_ns(network: EmulationNetwork) -> float:
     return float(found[1]) * 1e6
 
 
-def relay_pid(network: EmulationNetwork) -> int:
+def relay_pid(network: OneNetwork) -> int:
     children = child_pids(inner_pid(network.lab.process._process.pid))
     (pid,) = (child for child in children if read_proc(child, "comm") == b"dcgym-relay\n")
     return pid
 
 
-def least_rtt_ns(network: EmulationNetwork, transport: str = "cubic") -> int:
+def least_rtt_ns(network: OneNetwork, transport: str = "cubic") -> int:
     """Run a flow, and return its least round trip."""
     begin(network, plan(SHORT_FLOW), transport)
     wait_for(network.finished)
@@ -68,7 +69,7 @@ def test_no_round_trip_takes_less_than_its_links_delay(make: Any) -> None:
     network = make(wire("10ms", "100Mbit"))
     begin(network, IDLE)
     assert ping_ns(network) >= 20 * MS
-    figures = network.fidelity().figures
+    figures = network.records(FIDELITY).figures
     assert figures["delay_overflow"] == 0
     assert 0 <= figures["delay_late_ms_p99"] <= figures["delay_late_ms_max"]
     assert least_rtt_ns(network) >= 20 * MS
@@ -81,7 +82,7 @@ def test_a_round_trip_takes_what_its_links_delay(make: Any) -> None:
     fastest_ns = best_of(lambda: ping_ns(network), lambda ns: ns - 20 * MS, RTT_NS)
     assert fastest_ns < 20 * MS + RTT_NS
     # The preflight knows the delay: it would be 20 ms off.
-    assert network.fidelity().figures["preflight_rtt_excess_ms"] < 20
+    assert network.records(FIDELITY).figures["preflight_rtt_excess_ms"] < 20
 
 
 @pytest.mark.timing
@@ -100,15 +101,15 @@ def test_flow_and_twin_agree_on_the_ideal_round_trip(make: Any, transport: str) 
 
 
 @pytest.fixture
-def narrow(make: Any) -> EmulationNetwork:
+def narrow(make: Any) -> OneNetwork:
     tiers = {"core": {"delay": "20ms", "rate": "20Mbit"}}
-    made: EmulationNetwork = make(
+    made: OneNetwork = make(
         dumbbell(hosts=2, rate="100Mbit", queue="100KB", mark=None, tiers=tiers)
     )
     return made
 
 
-def most_held_bytes(network: EmulationNetwork) -> int:
+def most_held_bytes(network: OneNetwork) -> int:
     """Fill the queue in front of a delay, and return the most that the delay held."""
     begin(network, plan(Flow("h1", "h2")))
     wait_for(lambda: network.snapshot().ports["drops"].any())
@@ -116,7 +117,7 @@ def most_held_bytes(network: EmulationNetwork) -> int:
     return int(network.link_delays.links()["held_bytes_max"].max())
 
 
-def test_offload_survives_a_delay(narrow: EmulationNetwork) -> None:
+def test_offload_survives_a_delay(narrow: OneNetwork) -> None:
     assert most_held_bytes(narrow) > 0
     ports = narrow.snapshot().ports
     is_busy = ports["tx_packets"] > 100
@@ -124,7 +125,7 @@ def test_offload_survives_a_delay(narrow: EmulationNetwork) -> None:
 
 
 @pytest.mark.timing
-def test_the_queue_comes_before_the_delay(narrow: EmulationNetwork) -> None:
+def test_the_queue_comes_before_the_delay(narrow: OneNetwork) -> None:
     # Of 20 Mbit/s, 20 ms and the burst of a bucket are on the wire, and what comes in while the
     # relay is late; without the queue before it, the window of 50 KB and the queue of 100 KB.
     allowed = 20_000_000 * 0.02 / 8 * 1.25 + 8 * 1514
@@ -152,7 +153,7 @@ def test_what_is_on_the_wire_of_a_link_that_fails_is_lost(share: Any) -> None:
     begin(network, plan(flow), events=events)
     delays = network.link_delays
     assert delays is not None
-    wait_for(network.event_records)
+    wait_for(lambda: network.records(EVENT_RECORDS))
     wait_for(lambda: not delays.links()["held"].any())
     links = delays.links()
     # 200 ms at 5 Mbit/s of payload are 85 packets, where they come evenly.

@@ -17,6 +17,7 @@ from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.wire.messages import Drops, ReadDrops
 from dcgym.errors import CommandError
 from dcgym.tasks.balancing import make_scenario
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.topologies.builders import pod
 from dcgym.traffic import Flow, Plan
@@ -42,23 +43,23 @@ for turn in range({times}):
 
 
 @pytest.fixture(scope="module")
-def narrow() -> Iterator[EmulationNetwork]:
+def narrow() -> Iterator[OneNetwork]:
     """Two hosts, whose switches are joined by a link of a smaller MTU."""
     spec = {"name": "dumbbell", "hosts": 2, "rate": "100Mbit", "tiers": {"core": {"mtu": "1280"}}}
-    network = EmulationNetwork(make_topology(spec))
+    network = OneNetwork(EmulationNetwork(make_topology(spec)))
     begin(network, IDLE)
     yield network
     network.close()
 
 
-def ping(network: EmulationNetwork, *argv: str) -> str:
+def ping(network: OneNetwork, *argv: str) -> str:
     """Return what a ping says that gets no reply."""
     with pytest.raises(CommandError) as caught:
         network.lab.execute("h1", "ping", "-n", "-c1", "-W30", *argv, "10.0.0.2", timeout_s=30.0)
     return str(caught.value)
 
 
-def upload(network: EmulationNetwork) -> dict[str, Any]:
+def upload(network: OneNetwork) -> dict[str, Any]:
     """Return iperf3's report of an upload from h1 to h2."""
     network.lab.execute("h2", "iperf3", "-s", "-1", "-D", "-p", PORT)
     command = ["iperf3", "-J", "-c", "10.0.0.2", "-p", PORT, "-n", str(UPLOAD_BYTES)]
@@ -71,13 +72,13 @@ def upload(network: EmulationNetwork) -> dict[str, Any]:
             assert time.monotonic() < deadline
 
 
-def test_interfaces_have_the_mtu_of_their_link(narrow: EmulationNetwork) -> None:
+def test_interfaces_have_the_mtu_of_their_link(narrow: OneNetwork) -> None:
     mtus = {port.name: port.mtu_bytes for port in narrow.topology.switch_ports}
     assert mtus == {"s1-eth1": 1500, "s1-eth2": 1280, "s2-eth1": 1500, "s2-eth2": 1280}
     assert "mtu 1500" in narrow.lab.execute("h1", "ip", "link", "show", "dev", "h1-eth0")
 
 
-def test_every_switch_of_the_way_answers(narrow: EmulationNetwork) -> None:
+def test_every_switch_of_the_way_answers(narrow: OneNetwork) -> None:
     before = narrow.lab.drops()["ttl_expired"]
     hops = [ping(narrow, "-t", str(ttl)) for ttl in (1, 2)]
     for hop, address in zip(hops, ("10.254.0.1", "10.254.0.2"), strict=True):
@@ -87,7 +88,7 @@ def test_every_switch_of_the_way_answers(narrow: EmulationNetwork) -> None:
     assert narrow.lab.drops()["ttl_expired"] == before + 2
 
 
-def test_a_host_learns_what_the_way_carries(narrow: EmulationNetwork) -> None:
+def test_a_host_learns_what_the_way_carries(narrow: OneNetwork) -> None:
     fits = str(MTU_BYTES - IP_AND_ICMP_BYTES)
     command = ["ping", "-n", "-c1", "-W30", "-M", "do", "-s", fits, "10.0.0.2"]
     assert "1 received" in narrow.lab.execute("h1", *command, timeout_s=30.0)
@@ -105,7 +106,7 @@ def test_a_host_learns_what_the_way_carries(narrow: EmulationNetwork) -> None:
     assert narrow.lab.drops()["too_big"] == before + 2
 
 
-def test_tcp_finds_the_mtu_of_its_way_in_every_episode(narrow: EmulationNetwork) -> None:
+def test_tcp_finds_the_mtu_of_its_way_in_every_episode(narrow: OneNetwork) -> None:
     for _ in range(2):
         begin(narrow, IDLE)
         assert "mtu 1280" not in narrow.lab.execute("h1", "ip", "route", "get", "10.0.0.2")
@@ -117,7 +118,7 @@ def test_tcp_finds_the_mtu_of_its_way_in_every_episode(narrow: EmulationNetwork)
         assert narrow.lab.drops()["too_big"] > before
 
 
-def carried_bytes(network: EmulationNetwork, transport: str) -> int:
+def carried_bytes(network: OneNetwork, transport: str) -> int:
     """Send a megabyte, and return what has arrived of it."""
     flow = Flow("h1", "h2", transport, size_bytes=1_000_000, rate_bps=20_000_000)
     begin(network, Plan("one", 0, (flow,)))
@@ -127,14 +128,14 @@ def carried_bytes(network: EmulationNetwork, transport: str) -> int:
     return int(record["bytes"])
 
 
-def test_flows_of_a_plan_pass_a_narrow_hop(narrow: EmulationNetwork) -> None:
+def test_flows_of_a_plan_pass_a_narrow_hop(narrow: OneNetwork) -> None:
     assert carried_bytes(narrow, "tcp") == 1_000_000
     # Of UDP, what was sent before the host knew is lost; of a black hole nothing comes.
     assert carried_bytes(narrow, "udp") > 100_000
 
 
 @pytest.mark.timing
-def test_a_host_knows_a_narrow_hop_at_once(narrow: EmulationNetwork) -> None:
+def test_a_host_knows_a_narrow_hop_at_once(narrow: OneNetwork) -> None:
     # 20 ms of datagrams are lost at most.
     assert carried_bytes(narrow, "udp") > 950_000
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.records import EVENT_RECORDS
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.events import make_events
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin, sleep_for
@@ -25,14 +26,14 @@ CHI_SQUARE_999_OF_1 = 10.83
 LEAVES = {"name": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2}
 
 
-def uplink_packets(network: EmulationNetwork) -> list[int]:
+def uplink_packets(network: OneNetwork) -> list[int]:
     """Packets that the two uplinks of the first leaf have sent."""
     sent = network.snapshot().ports["tx_packets"]
     ports = enumerate(network.topology.switch_ports)
     return [int(sent[row]) for row, port in ports if port.node == "s1" and port.peer[0] == "s"]
 
 
-def received(network: EmulationNetwork) -> int:
+def received(network: OneNetwork) -> int:
     return int(network.snapshot().hosts["rx_bytes"].sum())
 
 
@@ -80,7 +81,7 @@ def test_hosts_queue_a_few_frames_however_often_reductions_are_undone(make: Any)
     for _ in range(40):
         sleep_for(network, 0.1)
         deepest = max(deepest, int(network.snapshot().hosts["backlog_bytes"].max()))
-    network.stop_traffic()
+    network.apply(cuts_flows=True)
     assert network.flow_records()["spurious_retransmits"].sum() > 10
     assert 0 < deepest < 40 * FRAME_BYTES
 
@@ -95,7 +96,7 @@ def test_drill_finds_the_link_that_is_left_and_none_where_there_is_none(make: An
     flow = Flow("h1", "h3", "udp", rate_bps=4 * MBIT)
     events = make_events(rows, network.topology)
     begin(network, Plan("one", 0, (flow,)), events=events)
-    wait_for(network.event_records)
+    wait_for(lambda: network.records(EVENT_RECORDS))
 
     def second_has_more() -> bool:
         first, second = uplink_packets(network)
@@ -104,7 +105,7 @@ def test_drill_finds_the_link_that_is_left_and_none_where_there_is_none(make: An
     # Both at first; after the failure the second carries all.
     wait_for(second_has_more)
     before = received(network)
-    wait_for(lambda: len(network.event_records()) == 3 and received(network) > before)
+    wait_for(lambda: len(network.records(EVENT_RECORDS)) == 3 and received(network) > before)
     again, _ = uplink_packets(network)
     wait_for(lambda: uplink_packets(network)[0] > again + 50)
 
@@ -113,7 +114,7 @@ def two_flows(port: int) -> Plan:
     return Plan("two", 0, (Flow("h1", "h3", port=port), Flow("h2", "h4", port=port + 100)))
 
 
-def colliding_port(network: EmulationNetwork) -> int:
+def colliding_port(network: OneNetwork) -> int:
     """Begin with two flows that one uplink carries alone, and return the port of the first."""
     for port in range(5001, 5050):
         begin(network, two_flows(port), "dctcp", marking=True)

@@ -14,6 +14,7 @@ import dcgym
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.errors import ConfigError
+from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Flow, Plan
 from tests.support.networks import begin, sleep_for
@@ -34,7 +35,7 @@ def flows(source: str, count: int, start_s: float) -> list[Flow]:
     ]
 
 
-def carried(backend: EmulationNetwork, switch: str) -> Any:
+def carried(backend: OneNetwork, switch: str) -> Any:
     """Bytes of each host at the two uplinks of an edge switch."""
     matrix = backend.snapshot().flow_matrix
     names = [port.name for port in backend.topology.switch_ports]
@@ -42,7 +43,7 @@ def carried(backend: EmulationNetwork, switch: str) -> Any:
     return matrix[[names.index(name) for name in uplinks]]
 
 
-def all_on_the_first(backend: EmulationNetwork, switch: str) -> Any:
+def all_on_the_first(backend: OneNetwork, switch: str) -> Any:
     """Weights that send what one switch balances over its first uplink, and are even elsewhere."""
     groups = [group for group in next_hop_groups(backend.topology) if group.has_choice]
     return np.array(
@@ -60,7 +61,7 @@ def test_one_uplink_carries_every_new_flow_and_old_ones_stay(share: Any) -> None
     begin(backend, Plan("old", 0, tuple(flows("h1", 24, 0))))
     wait_for(lambda: backend.snapshot().hosts["active_flows"][0] == 24)
     wait_for(lambda: carried(backend, "s1")[:, 0].min() > 0)
-    backend.apply_weights(all_on_the_first(backend, "s1"))
+    backend.apply(path_weights=all_on_the_first(backend, "s1"))
     before = carried(backend, "s1")
     datagrams = f"for port in {{1..24}}; do echo >/dev/udp/{backend.topology.ip('h9')}/$port; done"
     backend.lab.execute("h2", "bash", "-c", datagrams)
@@ -74,7 +75,7 @@ def test_without_a_flow_table_old_flows_move_too(make: Any) -> None:
     backend = make(K4, flow_matrix=True)
     begin(backend, Plan("old", 0, tuple(flows("h1", 24, 0))))
     wait_for(lambda: carried(backend, "s1")[:, 0].min() > 0)
-    backend.apply_weights(all_on_the_first(backend, "s1"))
+    backend.apply(path_weights=all_on_the_first(backend, "s1"))
 
     def is_moved() -> bool:
         before = carried(backend, "s1")
@@ -90,16 +91,16 @@ def test_reset_forgets_weights_and_paths(share: Any) -> None:
     backend = share(K4, flow_matrix=True, flow_table=4096)
     plan = Plan("old", 0, tuple(flows("h1", 24, 0)))
     begin(backend, plan)
-    backend.apply_weights(all_on_the_first(backend, "s1"))
+    backend.apply(path_weights=all_on_the_first(backend, "s1"))
     sleep_for(backend, 0.1)
     begin(backend, plan)
     wait_for(lambda: carried(backend, "s1")[:, 0].min() > 0)
 
 
 def test_open_vswitch_takes_no_weights() -> None:
-    backend = EmulationNetwork(make_topology(K4), NetworkOptions(switch="ovs"))
+    backend = OneNetwork(EmulationNetwork(make_topology(K4), NetworkOptions(switch="ovs")))
     with pytest.raises(ConfigError, match="switch"):
-        backend.apply_weights(np.ones(32))
+        backend.apply(path_weights=np.ones(32))
 
 
 def test_wrong_weights_are_one_clear_line(share: Any) -> None:
@@ -107,7 +108,7 @@ def test_wrong_weights_are_one_clear_line(share: Any) -> None:
     begin(backend, Plan("idle", 0, ()))
     for weights in (np.ones(31), np.full(32, -1.0), np.full(32, np.nan)):
         with pytest.raises(ConfigError, match="weights"):
-            backend.apply_weights(weights)
+            backend.apply(path_weights=weights)
 
 
 Loads = Callable[[], np.ndarray]

@@ -41,7 +41,7 @@ def test_the_compiled_layout_is_the_one_read() -> None:
 def test_the_collector_goes_on_while_nobody_asks(share: Any) -> None:
     backend = share("dumbbell")
     begin(backend, IDLE)
-    region = backend._network.telemetry.region
+    region = backend.telemetry.region
     first_ns = region.heartbeats_ns()
     assert len(first_ns) == 2
     wait_for(lambda: all(a > b for a, b in zip(region.heartbeats_ns(), first_ns, strict=True)))
@@ -54,7 +54,7 @@ def test_the_collector_keeps_the_region_fresh_while_nobody_asks(share: Any) -> N
 
     def ages_ns() -> list[int]:
         sleep_for(backend, 0.5)
-        beats_ns = backend._network.telemetry.region.heartbeats_ns()
+        beats_ns = backend.telemetry.region.heartbeats_ns()
         return [time.monotonic_ns() - beat_ns for beat_ns in beats_ns]
 
     ages = best_of(ages_ns, max, 249_999_999)
@@ -64,8 +64,9 @@ def test_the_collector_keeps_the_region_fresh_while_nobody_asks(share: Any) -> N
 @pytest.mark.timing
 def test_hosts_are_sampled_at_the_end_of_each_interval(share: Any) -> None:
     """The generator's own samples, 4 ms apart, would make steps of 10 ms see 8 or 12 ms."""
-    copies = NetworkEnsemble([share("dumbbell"), share("dumbbell")])
-    for network in copies.networks:
+    each = [share("dumbbell"), share("dumbbell")]
+    copies = NetworkEnsemble([network.backend for network in each])
+    for network in each:
         begin(network, Plan("one", 0, (udp("h2", "h4", 1_000_000),)))
 
     def share_in_time() -> float:
@@ -73,9 +74,7 @@ def test_hosts_are_sampled_at_the_end_of_each_interval(share: Any) -> None:
         for _ in range(50):
             deadline_ns += 10_000_000
             copies.advance(np.full(2, deadline_ns))
-            sampled_ns = [
-                network._network.telemetry.region.source_ns for network in copies.networks
-            ]
+            sampled_ns = [network.telemetry.region.source_ns for network in each]
             ages_ns += [deadline_ns - sample_ns for sample_ns in sampled_ns]
         return float(np.mean(np.array(ages_ns) <= SAMPLE_LEAD_NS))
 
@@ -92,7 +91,7 @@ def test_a_host_queue_grows_by_the_known_excess_and_drains(share: Any) -> None:
         """Return what the host's queue grew by within a second, over the excess, and the end."""
         begin(backend, Plan("one", 0, (udp("h2", "h4", LINK_BPS),)))
         run_for(backend, 0.1)
-        backend.apply_rates(np.array([LINK_BPS, 2_000_000, LINK_BPS, LINK_BPS], np.uint64))
+        backend.apply(rates_bps=np.array([LINK_BPS, 2_000_000, LINK_BPS, LINK_BPS], np.uint64))
         first = run_for(backend, 0.2)
         last = run_for(backend, 1.0)
         excess_bytes = excess_bps / 8 * (last.time_ns - first.time_ns) / 1e9
@@ -109,14 +108,15 @@ def test_a_host_queue_grows_by_the_known_excess_and_drains(share: Any) -> None:
 def test_a_full_host_queue_drops_and_a_reset_forgets_it(share: Any) -> None:
     backend = share({"name": "dumbbell", "rate": "1Gbit", "queue": "4MB"})
     begin(backend, Plan("one", 0, (udp("h1", "h3", 400_000_000),)))
-    backend.apply_rates(np.full(4, 1_000_000, np.uint64))
+    backend.apply(rates_bps=np.full(4, 1_000_000, np.uint64))
     # 50 MB/s fill the host's 4 MB within a tenth of a second.
-    wait_for(lambda: int(backend.snapshot().hosts["drops"][0]) > 1000)
+    wait_for(lambda: int(backend.telemetry.look().hosts["drops"][0]) > 1000)
     wait_for(lambda: int(backend.snapshot().hosts["backlog_bytes"][0]) > 0.99 * 4e6)
-    full = backend.snapshot()
+    full = backend.telemetry.look()
     assert full.hosts["backlog_bytes"][0] <= 4e6
     assert not full.hosts["drops"][1:].any()
-    clean = begin(backend, IDLE)
+    begin(backend, IDLE)
+    clean = backend.telemetry.look()
     assert not clean.hosts["drops"].any() and not clean.hosts["backlog_bytes"].any()
 
 
@@ -127,7 +127,7 @@ def test_a_collection_with_host_queues_costs_little(share: Any) -> None:
     took_ns = []
     for _ in range(1000):
         began = time.perf_counter_ns()
-        backend._network.telemetry.collect()
+        backend.telemetry.collect()
         took_ns.append(time.perf_counter_ns() - began)
     assert np.median(took_ns) / 1e3 < MOST_COLLECT_US
 

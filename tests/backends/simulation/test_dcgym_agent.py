@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.packets import PacketTwin
-from dcgym.tasks.flows.commands import FlowCommands
+from dcgym.tasks.network.protocol import FlowCommands
 from dcgym.traffic import Flow
-from tests.support.packets import MSS, SECOND, START_NS, begin, line
+from tests.support.packets import MSS, SECOND, START_NS, TracedTwin, begin, line
 
 pytestmark = pytest.mark.simulation
 
@@ -25,7 +24,7 @@ def words(*values: int) -> Any:
 
 
 def command(
-    twin: PacketTwin,
+    twin: TracedTwin,
     flags: int,
     *,
     multiplier: float = 0.0,
@@ -41,21 +40,21 @@ def command(
         words(cwnd),
         np.array([[rate]], np.uint64),
     )
-    twin.command_flows(given, lease_ns)
+    twin.apply(flow_commands=given, lease_ns=lease_ns)
 
 
-def flow(twin: PacketTwin) -> dict[str, int]:
-    row = twin.flow_states(1)[0, 0]
+def flow(twin: TracedTwin) -> dict[str, int]:
+    row = twin.flow_states()[0]
     return {name: int(row[name]) for name in row.dtype.names}
 
 
-def started(rate_bps: int = 100_000_000, after_ns: int = 200 * MILLISECOND) -> PacketTwin:
+def started(rate_bps: int = 100_000_000, after_ns: int = 200 * MILLISECOND) -> TracedTwin:
     twin = begin(line(rate_bps, 400_000, 10**9), [Flow("h1", "h2")], "dcgym_agent")
     twin.advance(START_NS + after_ns)
     return twin
 
 
-def go_on(twin: PacketTwin, by_ns: int = 50 * MILLISECOND) -> dict[str, int]:
+def go_on(twin: TracedTwin, by_ns: int = 50 * MILLISECOND) -> dict[str, int]:
     twin.advance(twin.now_ns() + by_ns)
     return flow(twin)
 
@@ -96,7 +95,7 @@ def test_no_row_is_there_before_a_flow_and_for_flows_of_other_controls() -> None
     later = begin(topology, [Flow("h1", "h2", start_ns=SECOND)], "dcgym_agent")
     later.advance(START_NS + MILLISECOND)
     assert flow(later)["generation"] == 0
-    other = begin(topology, [Flow("h1", "h2")], "reno")
+    other = begin(topology, [Flow("h1", "h2")], "reno", steered=1)
     other.advance(START_NS + 100 * MILLISECOND)
     assert flow(other)["generation"] == 0
 

@@ -13,7 +13,6 @@ import pytest
 from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.backends.simulation.arrivals import draw_arrivals
-from dcgym.backends.simulation.packet_batch import PacketBatch
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.backends.simulation.placement import FlowLevelModel, ideal_link_bps
 from dcgym.errors import BackendError
@@ -26,6 +25,7 @@ from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan
 from dcgym.traffic.sizes import exponential
 from dcgym.traffic.vips import VipTable
+from tests.support.packets import TracedTwin
 from tests.support.pools import pool
 from tests.support.signals import Stop, handled
 
@@ -64,14 +64,14 @@ def packets(size: str = "100GB") -> NetworkEpisode:
 
 
 def one_network() -> Callable[[], object]:
-    twin = PacketTwin(TOPOLOGY)
+    twin = TracedTwin(TOPOLOGY)
     twin.reset(packets())
     return lambda: twin.advance(AGE_NS)
 
 
 def networks(threads: int) -> Callable[[], object]:
     """Two copies; with two threads, that of this one has nothing to do."""
-    batch = PacketBatch(TOPOLOGY, 2, threads=threads)
+    batch = PacketTwin(TOPOLOGY, 2, threads=threads)
     batch.reset([packets()] * 2)
     return lambda: batch.advance(np.array([0, AGE_NS]))
 
@@ -145,7 +145,7 @@ def test_a_signal_ends_a_long_call(name: str) -> None:
         call()
 
 
-def course(make: Callable[[], PacketTwin | BalancingTwin], until_ns: int, stops: bool) -> bytes:
+def course(make: Callable[[], TracedTwin | BalancingTwin], until_ns: int, stops: bool) -> bytes:
     """Run to a time, ended by a signal on the way or not, and return the records."""
     twin = make()
     with handled(stops_after=3 if stops else None) as seen:
@@ -154,7 +154,7 @@ def course(make: Callable[[], PacketTwin | BalancingTwin], until_ns: int, stops:
                 twin.advance(until_ns)
         twin.advance(until_ns)
     assert len(seen) >= 3
-    return twin.flow_records().tobytes() if isinstance(twin, PacketTwin) else served(twin)
+    return twin.flow_records().tobytes() if isinstance(twin, TracedTwin) else served(twin)
 
 
 def served(twin: BalancingTwin) -> bytes:
@@ -162,8 +162,8 @@ def served(twin: BalancingTwin) -> bytes:
     return twin.records(FLOWS, 0).tobytes() + repr(twin.records(SUMMARY, 0)).encode()
 
 
-def make_packets() -> PacketTwin:
-    twin = PacketTwin(TOPOLOGY)
+def make_packets() -> TracedTwin:
+    twin = TracedTwin(TOPOLOGY)
     twin.reset(packets("1GB"))
     return twin
 
@@ -176,11 +176,11 @@ def make_balancer() -> BalancingTwin:
 
 @pytest.mark.parametrize(("make", "until_ns"), [(make_packets, 20 * S), (make_balancer, 600 * S)])
 def test_a_call_that_a_signal_ended_goes_on_where_it_was(
-    make: Callable[[], PacketTwin | BalancingTwin], until_ns: int
+    make: Callable[[], TracedTwin | BalancingTwin], until_ns: int
 ) -> None:
     twin = make()
     twin.advance(until_ns)
-    records = twin.flow_records().tobytes() if isinstance(twin, PacketTwin) else served(twin)
+    records = twin.flow_records().tobytes() if isinstance(twin, TracedTwin) else served(twin)
     assert course(make, until_ns, stops=False) == records
     assert course(make, until_ns, stops=True) == records
 

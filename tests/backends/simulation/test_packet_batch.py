@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.backends.base import NetworkBatch
-from dcgym.backends.registry import make_networks
-from dcgym.backends.simulation.packet_batch import PacketBatch
+from dcgym.backends.records import ENDED_FLOWS, EVENT_RECORDS
+from dcgym.backends.registry import make_network
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors import StateWords
+from dcgym.monitors import CommandFlag, StateWords
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import make_events
+from dcgym.tasks.network.protocol import NOTHING, FlowCommands, NetworkCommands
 from dcgym.testing import check_networks
 from dcgym.topologies import Topology, make_topology
-from dcgym.traffic import make_plan
+from dcgym.traffic import Flow, Plan, make_plan
+from dcgym.traffic.generators.view import CUT
+from tests.support.packets import TracedTwin
 
 pytestmark = pytest.mark.simulation
 
@@ -50,7 +52,7 @@ def episode(topology: Topology, seed: int) -> NetworkEpisode:
 
 
 def steps(
-    batch: PacketBatch, seeds: npt.NDArray[np.int64], first: int, last: int
+    batch: PacketTwin, seeds: npt.NDArray[np.int64], first: int, last: int
 ) -> list[npt.NDArray[np.uint64]]:
     """Act by each copy's own seed, and return the states after each interval."""
     shares, weights = [], []
@@ -60,22 +62,22 @@ def steps(
         weights.append(generator.random((20, 4)))
     found = []
     for step in range(first, last):
-        batch.apply_rates((np.array(shares)[:, step] * 1e7).astype(np.uint64))
-        batch.apply_weights(np.array(weights)[:, step])
+        rates_bps = (np.array(shares)[:, step] * 1e7).astype(np.uint64)
+        batch.apply(NetworkCommands(rates_bps, np.array(weights)[:, step]))
         batch.advance(np.full(len(seeds), (step + 1) * INTERVAL_NS))
-        found.append(batch.snapshots().words)
+        found.append(batch.read().words)
     return found
 
 
-def begun(topology: Topology, seeds: npt.NDArray[np.int64], **options: Any) -> PacketBatch:
-    batch = PacketBatch(topology, len(seeds), **options)
+def begun(topology: Topology, seeds: npt.NDArray[np.int64], **options: Any) -> PacketTwin:
+    batch = PacketTwin(topology, len(seeds), **options)
     batch.reset([episode(topology, int(seed)) for seed in seeds])
     return batch
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_it_keeps_the_contract_of_batches(threads: int) -> None:
-    check_networks(lambda topology, n_envs: PacketBatch(topology, n_envs, threads=threads))
+    check_networks(lambda topology, n_envs: PacketTwin(topology, n_envs, threads=threads))
 
 
 @pytest.mark.parametrize(("n_envs", "threads"), [(1, 1), (3, 1), (3, 2), (8, 1), (8, 2), (8, 5)])
@@ -89,7 +91,7 @@ def test_width_and_threads_change_nothing(topology: Topology, n_envs: int, threa
             np.testing.assert_array_equal(one[0], many[env])
     rows = together[-1]
     assert len({row.tobytes() for row in rows}) == n_envs, "copies of different seeds are alike"
-    assert [len(batch.event_records(env)) for env in range(n_envs)] == [
+    assert [len(batch.records(EVENT_RECORDS, env)) for env in range(n_envs)] == [
         2 if seed % 3 == 0 else 0 for seed in range(n_envs)
     ]
 
@@ -101,12 +103,12 @@ def test_a_copy_of_the_batch_goes_on_alike(topology: Topology) -> None:
     steps(batch, seeds, 0, 3)
     other = copy.deepcopy(batch)
     expected = steps(batch, seeds, 3, 12)
-    records = [batch.flow_records(env).tobytes() for env in range(3)]
+    records = [batch.records(ENDED_FLOWS, env).tobytes() for env in range(3)]
     found = steps(other, seeds, 3, 12)
     np.testing.assert_array_equal(expected, found)
-    assert [other.flow_records(env).tobytes() for env in range(3)] == records
-    assert [other.event_records(env) for env in range(3)] == [
-        batch.event_records(env) for env in range(3)
+    assert [other.records(ENDED_FLOWS, env).tobytes() for env in range(3)] == records
+    assert [other.records(EVENT_RECORDS, env) for env in range(3)] == [
+        batch.records(EVENT_RECORDS, env) for env in range(3)
     ]
 
 
@@ -114,10 +116,10 @@ def test_a_copy_is_reset_alone(topology: Topology) -> None:
     seeds = np.arange(3)
     batch = begun(topology, seeds)
     steps(batch, seeds, 0, 4)
-    before = batch.snapshots().words
+    before = batch.read().words
     batch.reset([None, episode(topology, 1), None])
-    assert batch.now_ns().tolist() == [4 * INTERVAL_NS, 0, 4 * INTERVAL_NS]
-    after = batch.snapshots(np.array([True, True, False])).words
+    assert batch.apply(NOTHING).tolist() == [4 * INTERVAL_NS, 0, 4 * INTERVAL_NS]
+    after = batch.read(np.array([True, True, False])).words
     assert not after[2].any(), "a copy that was not asked for"
     layout = StateWords(len(topology.switch_ports), len(topology.hosts))
     np.testing.assert_array_equal(after[0, : layout.n_counters], before[0, : layout.n_counters])
@@ -126,11 +128,11 @@ def test_a_copy_is_reset_alone(topology: Topology) -> None:
 
 def test_a_row_of_states_is_what_a_snapshot_says(topology: Topology) -> None:
     seeds = np.arange(2)
-    batch, twin = begun(topology, seeds, flow_matrix=True), PacketTwin(topology, flow_matrix=True)
+    batch, twin = begun(topology, seeds, flow_matrix=True), TracedTwin(topology, flow_matrix=True)
     twin.reset(episode(topology, 1))
     batch.advance(np.full(2, 10 * INTERVAL_NS))
     twin.advance(10 * INTERVAL_NS)
-    expected, read = twin.snapshot(), batch.snapshots()
+    expected, read = twin.snapshot(), batch.read()
     layout = StateWords(len(topology.switch_ports), len(topology.hosts))
     np.testing.assert_array_equal(read.words[1], layout.row_of(expected))
     ports, hosts = layout.structures_of(read.words[1])
@@ -142,17 +144,55 @@ def test_a_row_of_states_is_what_a_snapshot_says(topology: Topology) -> None:
 
 
 def test_it_is_a_batch_that_needs_an_episode_everywhere(topology: Topology) -> None:
-    batch = make_networks("simulation", topology, 2, {"threads": 2})
-    assert isinstance(batch, NetworkBatch)
-    assert isinstance(batch, PacketBatch)
+    batch = make_network("simulation", topology, 2, {"threads": 2})
+    assert isinstance(batch, PacketTwin)
     batch.reset([episode(topology, 0), None])
     with pytest.raises(BackendError, match=r"call reset\(\) first"):
-        batch.snapshots()
+        batch.read()
     batch.close()
     batch.close()
     for value in (0, 1.5, "two"):
         with pytest.raises(ConfigError, match=r"^threads: value"):
-            make_networks("simulation", topology, 2, {"threads": value})
+            make_network("simulation", topology, 2, {"threads": value})
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+def test_commands_to_some_copies_leave_the_others_alone(topology: Topology, cuts: bool) -> None:
+    seeds, only = np.arange(1, 3), np.array([True, False])
+    rates_bps, weights = np.full((2, 4), 10**6, np.uint64), np.tile([1.0, 0.0], (2, 2))
+    found = []
+    for mask in (np.zeros(2, np.bool_), only):
+        batch = begun(topology, seeds)
+        batch.advance(np.full(2, 2 * INTERVAL_NS))
+        batch.apply(NetworkCommands(rates_bps, weights, cuts_flows=cuts), mask)
+        batch.advance(np.full(2, 10 * INTERVAL_NS))
+        found.append((batch.read().words, [batch.records(ENDED_FLOWS, env) for env in range(2)]))
+    (words, flows), (changed_words, changed_flows) = found
+    assert (words[0] != changed_words[0]).any()
+    np.testing.assert_array_equal(words[1], changed_words[1])
+    assert (flows[1] == changed_flows[1]).all()
+    assert (changed_flows[0]["outcome"] == CUT).any() == cuts
+
+
+def test_commands_to_flows_of_some_copies_leave_the_leases_of_others(topology: Topology) -> None:
+    plan = Plan("one", 0, [Flow("h1", "h3")])
+    controls = {"h1": "dcgym_agent"}
+    batch = PacketTwin(topology, 2)
+    batch.reset([NetworkEpisode(plan, 0, controls, steered=1)] * 2)
+    batch.advance(np.full(2, 2 * INTERVAL_NS))
+    window = np.full((2, 1), 20, np.uint32)
+    generations, flags = np.ones((2, 1), np.uint32), np.full((2, 1), CommandFlag.WINDOW, np.uint32)
+    rates = np.zeros((2, 1), np.uint64)
+    held = FlowCommands(generations, flags, window, window, rates)
+    batch.apply(NetworkCommands(flow_commands=held, lease_ns=2 * INTERVAL_NS))
+    batch.advance(np.full(2, 3 * INTERVAL_NS))
+    renewed = NetworkCommands(flow_commands=held, lease_ns=20 * INTERVAL_NS)
+    batch.apply(renewed, np.array([True, False]))
+    batch.advance(np.full(2, 10 * INTERVAL_NS))
+    flows = batch.read().flows
+    assert flows is not None
+    assert flows["fallbacks"].tolist() == [[0], [1]]
+    assert flows["cwnd_packets"][0, 0] == 20
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
@@ -185,13 +225,13 @@ def test_a_vector_gives_the_same_on_two_threads(env_id: str, mode: str) -> None:
 def test_arrays_of_another_width_are_refused_in_one_line(topology: Topology, width: int) -> None:
     batch = begun(topology, np.arange(2))
     with pytest.raises(ConfigError, match=r"^rates_bps: .*of shape \(2, 4\)"):
-        batch.apply_rates(np.ones((width, 4), np.uint64))
-    with pytest.raises(ConfigError, match=r"^weights: "):
-        batch.apply_weights(np.ones((width, 4)))
+        batch.apply(NetworkCommands(rates_bps=np.ones((width, 4), np.uint64)))
+    with pytest.raises(ConfigError, match=r"^path_weights: "):
+        batch.apply(NetworkCommands(path_weights=np.ones((width, 4))))
     with pytest.raises(ConfigError, match=r"^until_ns: "):
         batch.advance(np.ones(width, np.int64))
     with pytest.raises(ConfigError, match=r"^mask: "):
-        batch.snapshots(np.ones(width, np.bool_))
+        batch.read(np.ones(width, np.bool_))
 
 
 def test_only_the_simulation_has_threads() -> None:

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Link, Topology
 from dcgym.traffic import Flow
-from tests.support.packets import FRAME, MSS, SECOND, START_NS, begin
+from tests.support.packets import FRAME, MSS, SECOND, START_NS, TracedTwin, begin
 
 pytestmark = pytest.mark.simulation
 
@@ -34,7 +33,7 @@ def path(pairs: int = 1, queue_bytes: int = 400_000) -> Topology:
     return Topology.build("path", roles, links)
 
 
-def trace(twin: PacketTwin, until_s: float) -> dict[str, npt.NDArray[np.float64]]:
+def trace(twin: TracedTwin, until_s: float) -> dict[str, npt.NDArray[np.float64]]:
     """Sample flow 0 every millisecond, and the fullest queue in frames."""
     rows: list[tuple[float, ...]] = []
     for step in range(1, round(until_s * 1000) + 1):

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import dumbbell, single_switch
 from dcgym.traffic import Flow
-from tests.support.packets import FRAME, MSS, SECOND, START_NS, begin, line, port_row
+from tests.support.packets import FRAME, MSS, SECOND, START_NS, TracedTwin, begin, line, port_row
 
 pytestmark = pytest.mark.simulation
 
@@ -23,7 +22,7 @@ BURSTS, GAP_NS = 40, 100 * MS
 LATE_US, HOP_US = 16, 5
 
 
-def bursts(count: int, size_bytes: int, seed: int = 1) -> PacketTwin:
+def bursts(count: int, size_bytes: int, seed: int = 1) -> TracedTwin:
     """Return a twin that has sent bursts of simultaneous flows to one host."""
     topology = single_switch(hosts=count + 1, rate="100Mbit", queue="1MB", mark=None)
     flows = [
@@ -36,7 +35,7 @@ def bursts(count: int, size_bytes: int, seed: int = 1) -> PacketTwin:
     return twin
 
 
-def by_rank(twin: PacketTwin, name: str) -> npt.NDArray[np.float64]:
+def by_rank(twin: TracedTwin, name: str) -> npt.NDArray[np.float64]:
     """Return us from the planned start to a time of each flow, (bursts, flows) as they began."""
     records = twin.flow_records()
     records = records[np.lexsort((records["start_ns"], records["planned_start_ns"]))]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.backends.records import EVENT_RECORDS
 from dcgym.backends.registry import NETWORKS, make_network
 from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.backends.simulation.packets import PacketTwin
@@ -132,8 +133,13 @@ def test_a_failed_link_is_routed_around_at_once_and_comes_back() -> None:
     assert seen[2] == pytest.approx(seen[0], abs=0.2)
     assert seen[3][1] <= 1.1
     assert seen[4][1] == 0
-    assert [record["action"] for record in twin.event_records()] == ["down", "up", "rate", "down"]
-    assert twin.event_records()[0]["routes_changed"] > 0
+    assert [record["action"] for record in twin.records(EVENT_RECORDS)] == [
+        "down",
+        "up",
+        "rate",
+        "down",
+    ]
+    assert twin.records(EVENT_RECORDS)[0]["routes_changed"] > 0
 
 
 @pytest.mark.parametrize("flow_table", [0, 1000])
@@ -141,10 +147,10 @@ def test_a_remembered_flow_keeps_its_path_when_weights_change(flow_table: int) -
     topology = make_topology(LEAF_SPINE)
     flow = Flow("h1", "h3", transport="udp", rate_bps=5_000_000)
     twin = begin(topology, [flow], flow_table=flow_table)
-    twin.apply_weights(np.array([1.0, 0.0] * 2))
+    twin.apply(path_weights=np.array([1.0, 0.0] * 2))
     twin.advance(START_NS + SECOND)
     before = twin.snapshot().ports["tx_bytes"]
-    twin.apply_weights(np.array([0.0, 1.0] * 2))
+    twin.apply(path_weights=np.array([0.0, 1.0] * 2))
     twin.advance(START_NS + 2 * SECOND)
     moved = (twin.snapshot().ports["tx_bytes"] - before) > 1000
     used = (before > 1000).tolist()
@@ -154,9 +160,9 @@ def test_a_remembered_flow_keeps_its_path_when_weights_change(flow_table: int) -
 def test_options_and_values_are_checked() -> None:
     topology = make_topology(LEAF_SPINE)
     with pytest.raises(ConfigError, match="flow_table"):
-        make_network("simulation", topology, {"flow_table": -1})
+        make_network("simulation", topology, 1, {"flow_table": -1})
     with pytest.raises(ConfigError, match=r"switch.*left out, with the backend simulation"):
-        make_network("simulation", topology, {"switch": "ovs"})
+        make_network("simulation", topology, 1, {"switch": "ovs"})
 
 
 def test_the_flow_matrix_counts_who_sent_what() -> None:

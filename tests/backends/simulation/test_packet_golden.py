@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.traffic import Flow, Plan
 from experiments.golden.__main__ import TRANSPORTS
-from tests.support.packets import MSS, SECOND, START_NS, line
+from tests.support.packets import MSS, SECOND, START_NS, TracedTwin, line
 
 pytestmark = pytest.mark.simulation
 
@@ -40,7 +39,7 @@ def simulated(case: str) -> list[list[int]]:
     """Return what the twin's sender was after each change, as the recorder does."""
     transport, script = case.split("/")
     segments, losses, marks = TRANSPORTS[transport][script]
-    twin = PacketTwin(line(queue_bytes=4_000_000, host_rate_bps=10**8))
+    twin = TracedTwin(line(queue_bytes=4_000_000, host_rate_bps=10**8))
     plan = Plan("golden", 0, [Flow("h1", "h2", size_bytes=segments * MSS)])
     twin.reset(NetworkEpisode(plan, 0, dict.fromkeys(("h1", "h2"), transport)))
     twin.set_script(

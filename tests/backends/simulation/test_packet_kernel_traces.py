@@ -97,7 +97,7 @@ def test_cubic_grows_drops_and_comes_back_when_the_kernel_does() -> None:
 @pytest.mark.parametrize("share", [0.45, 0.49])
 def test_a_limited_host_holds_four_to_five_frames(share: float) -> None:
     twin = begin(DUMBBELL, "pairs")
-    twin.apply_rates(np.full(4, share * 1e7, np.uint64))
+    twin.apply(rates_bps=np.full(4, share * 1e7, np.uint64))
     twin.advance(START_NS + 2 * SECOND)
     held, rtts_ms = [], []
     for step in range(200):

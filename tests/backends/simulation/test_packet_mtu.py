@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from dcgym.backends.simulation.network_config import TRANSPORTS
-from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import ConfigError
 from dcgym.topologies import dumbbell
 from dcgym.traffic import Flow
-from tests.support.packets import SECOND, begin, port_row
+from tests.support.packets import SECOND, TracedTwin, begin, port_row
 
 pytestmark = pytest.mark.simulation
 
@@ -20,7 +19,7 @@ MTU = 9000
 FRAME, MSS, DATAGRAM = MTU + 14, MTU - 52, MTU - 28
 
 
-def goodput_bps(twin: PacketTwin) -> float:
+def goodput_bps(twin: TracedTwin) -> float:
     """Return what h2 received in two seconds."""
     first = int(twin.snapshot().hosts["rx_bytes"][1])
     twin.advance(twin.now_ns() + 2 * SECOND)
@@ -84,7 +83,7 @@ def test_a_queue_of_one_frame_carries_a_flow() -> None:
 def test_agents_see_the_segments_of_the_network() -> None:
     twin = begin(dumbbell(2, rate="100Mbit", mtu=MTU), [Flow("h1", "h2")], "dcgym_agent")
     twin.advance(SECOND)
-    (flow,) = twin.flow_states(1)
+    (flow,) = twin.flow_states()
     assert flow["mss_bytes"] == MSS
 
 
@@ -95,7 +94,7 @@ def test_links_have_one_mtu_of_1500_or_more(mtus: tuple[int, int], refused: int)
     topology = dumbbell(2, mtu=mtus[0], tiers={"core": {"mtu": mtus[1]}})
     message = rf"^mtu_bytes of link .*: value {refused} .*1500 to 9000, the same of all links"
     with pytest.raises(ConfigError, match=message) as caught:
-        PacketTwin(topology)
+        TracedTwin(topology)
     assert "\n" not in str(caught.value)
 
 

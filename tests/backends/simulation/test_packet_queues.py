@@ -10,26 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcgym.backends.records import EVENT_RECORDS
 from dcgym.backends.simulation.network_config import TRANSPORTS
-from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.native import require_packets
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow
 from tests.support import packets
-from tests.support.packets import DATAGRAM, FRAME, SECOND, line, port_row
+from tests.support.packets import DATAGRAM, FRAME, SECOND, TracedTwin, line, port_row
 
 pytestmark = pytest.mark.simulation
 
 SERVICE_NS = FRAME * 8 * 100  # at 10 Mbit/s
 
 
-def begin(*arguments: Any, **options: Any) -> PacketTwin:
+def begin(*arguments: Any, **options: Any) -> TracedTwin:
     """Begin an episode whose timers are never late."""
     return packets.begin(*arguments, timer_lateness=0, **options)
 
 
-def host_frames(twin: PacketTwin, at_ns: int) -> float:
+def host_frames(twin: TracedTwin, at_ns: int) -> float:
     twin.advance(at_ns)
     return float(twin.snapshot().hosts["backlog_bytes"][0]) / FRAME
 
@@ -58,7 +58,7 @@ def test_a_changed_rate_fills_the_bucket_and_leaves_the_timer_of_the_first_packe
     twin = begin(line())
     twin.send_at("h1", "h2", DATAGRAM, [SECOND] * 7)
     twin.advance(SECOND + SERVICE_NS // 10)
-    twin.apply_rates(np.array([1_000_000, 10_000_000], np.uint64))
+    twin.apply(rates_bps=np.array([1_000_000, 10_000_000], np.uint64))
     assert host_frames(twin, SECOND + SERVICE_NS - 1) == 5
     # The full bucket of the new rate holds two frames.
     assert host_frames(twin, SECOND + SERVICE_NS) == 3
@@ -71,7 +71,7 @@ def test_after_a_change_the_next_packet_wakes_the_queue() -> None:
     change_ns = SECOND + SERVICE_NS // 10
     twin.send_at("h1", "h2", DATAGRAM, [*[SECOND] * 7, change_ns + 1000])
     twin.advance(change_ns)
-    twin.apply_rates(np.array([1_000_000, 10_000_000], np.uint64))
+    twin.apply(rates_bps=np.array([1_000_000, 10_000_000], np.uint64))
     assert host_frames(twin, change_ns + 999) == 5
     assert host_frames(twin, change_ns + 1000) == 4
 
@@ -80,7 +80,7 @@ def test_the_same_limit_again_is_no_change() -> None:
     twin = begin(line())
     twin.send_at("h1", "h2", DATAGRAM, [SECOND] * 6)
     twin.advance(SECOND + 1000)
-    twin.apply_rates(np.array([10_000_000, 10_000_000], np.uint64))
+    twin.apply(rates_bps=np.array([10_000_000, 10_000_000], np.uint64))
     assert host_frames(twin, SECOND + SERVICE_NS - 1) == 4
     assert host_frames(twin, SECOND + SERVICE_NS) == 3
 
@@ -154,13 +154,13 @@ def test_packets_are_conserved_whatever_happens(seed: int) -> None:
     twin = begin(topology, "all-to-all", transport, seed % 1000, events=make_events(rows, topology))
     for step in range(1, 41):
         twin.advance(step * 50_000_000)
-        twin.apply_rates(generator.uniform(1e5, 1e7, 4).astype(np.uint64))
-        twin.apply_weights(generator.uniform(0, 1, 4))
+        twin.apply(rates_bps=generator.uniform(1e5, 1e7, 4).astype(np.uint64))
+        twin.apply(path_weights=generator.uniform(0, 1, 4))
         held, counted = twin.packets_held, twin.packets_in_network
         assert held == counted
-    assert len(twin.event_records()) == 3
-    twin.stop_traffic()
-    twin.apply_rates(np.full(4, 10_000_000, np.uint64))
+    assert len(twin.records(EVENT_RECORDS)) == 3
+    twin.apply(cuts_flows=True)
+    twin.apply(rates_bps=np.full(4, 10_000_000, np.uint64))
     twin.advance(twin.now_ns() + 3600 * SECOND)
     assert twin.packets_held == twin.packets_in_network == 0
     received = twin.snapshot().hosts["rx_bytes"].sum()

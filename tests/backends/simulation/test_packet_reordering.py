@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.topologies import Link, Topology
 from dcgym.traffic import Flow
-from tests.support.packets import SECOND, START_NS, begin
+from tests.support.packets import SECOND, START_NS, TracedTwin, begin
 
 pytestmark = pytest.mark.simulation
 
@@ -36,7 +35,7 @@ def two_ways(longer_ns: int) -> Topology:
     return Topology.build("ways", [("h1", "host"), ("h2", "host"), *switches], links)
 
 
-def on_long_way(longer_ns: int, transport: str) -> PacketTwin:
+def on_long_way(longer_ns: int, transport: str) -> TracedTwin:
     """Return a twin whose flow has been on the longer way until `CHANGE_NS`."""
     twin = begin(two_ways(longer_ns), [Flow("h1", "h2")], transport, timer_lateness=0)
     set_way(twin, LONG)
@@ -44,12 +43,12 @@ def on_long_way(longer_ns: int, transport: str) -> PacketTwin:
     return twin
 
 
-def set_way(twin: PacketTwin, forward: np.ndarray) -> None:
+def set_way(twin: TracedTwin, forward: np.ndarray) -> None:
     """Choose the way there; answers take the short one."""
-    twin.apply_weights(np.concatenate([forward, SHORT]))
+    twin.apply(path_weights=np.concatenate([forward, SHORT]))
 
 
-def sender(twin: PacketTwin) -> Mapping[str, int]:
+def sender(twin: TracedTwin) -> Mapping[str, int]:
     state = twin.sender(0)
     assert state is not None
     return state

@@ -88,7 +88,7 @@ def test_limits_share_a_link_as_on_the_kernel() -> None:
     for seed in range(6):
         flows = [Flow(f"h{number}", "h4") for number in (1, 2, 3)]
         twin = begin(line(senders=3), flows, "dctcp", seed)
-        twin.apply_rates(np.array([2e6, 1e7, 1e7, 1e7], np.uint64))
+        twin.apply(rates_bps=np.array([2e6, 1e7, 1e7, 1e7], np.uint64))
         twin.advance(START_NS + 5 * SECOND)
         before = twin.snapshot().hosts["tx_bytes"]
         twin.advance(START_NS + 25 * SECOND)

@@ -6,13 +6,12 @@ import copy
 
 import pytest
 
-from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import ConfigError
 from dcgym.native import require_packets
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Link, Topology
 from dcgym.traffic import Flow
-from tests.support.packets import DATAGRAM, FRAME, MSS, SECOND, START_NS, begin
+from tests.support.packets import DATAGRAM, FRAME, MSS, SECOND, START_NS, TracedTwin, begin
 from tests.support.splitmix import Splitmix
 
 pytestmark = pytest.mark.simulation
@@ -48,17 +47,17 @@ def spines(
     return Topology.build("spines", roles, links)
 
 
-def uplinks(twin: PacketTwin, leaf: str = "l1") -> list[int]:
+def uplinks(twin: TracedTwin, leaf: str = "l1") -> list[int]:
     """Return the rows of a leaf's ports to the spines."""
     ports = twin.topology.switch_ports
     return [row for row, port in enumerate(ports) if port.node == leaf and port.peer[0] == "s"]
 
 
-def sent(twin: PacketTwin, leaf: str = "l1") -> list[int]:
+def sent(twin: TracedTwin, leaf: str = "l1") -> list[int]:
     return [int(n) for n in twin.snapshot().ports["tx_packets"][uplinks(twin, leaf)]]
 
 
-def _received(twin: PacketTwin) -> int:
+def _received(twin: TracedTwin) -> int:
     return int(twin.snapshot().hosts["rx_bytes"].sum())
 
 
@@ -291,4 +290,4 @@ def test_each_timeout_of_the_same_data_moves_the_flow_again() -> None:
 )
 def test_wrong_rules_are_refused_in_a_line(options: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        PacketTwin(spines(), **options)  # type: ignore[arg-type]
+        TracedTwin(spines(), **options)  # type: ignore[arg-type]

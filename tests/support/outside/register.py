@@ -13,6 +13,8 @@ import numpy.typing as npt
 from acme.network import ToyNetwork
 
 import dcgym
+from dcgym.backends.base import Network
+from dcgym.backends.ensemble import networks
 from dcgym.backends.registry import NETWORKS, NetworkMaker, Options
 from dcgym.envs.registration import add_environment
 from dcgym.envs.registry import Environment, network_form
@@ -158,8 +160,8 @@ class SearchLearner:
         return make_policy("acme-constant", family="acme", share=share)
 
 
-def make_toy(topology: Topology, options: Options) -> ToyNetwork:
-    return ToyNetwork(topology)
+def make_toy(topology: Topology, n_envs: int, options: Options) -> Network:
+    return networks(n_envs, lambda: ToyNetwork(topology))
 
 
 TOPOLOGIES.add("acme-pair", pair)

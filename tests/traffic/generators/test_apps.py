@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.records import APPLICATIONS
 from dcgym.cli.app import app as cli
 from dcgym.errors import BackendError, ConfigError
+from dcgym.testing import OneNetwork
 from dcgym.topologies import dumbbell
 from dcgym.traffic import Flow, Plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
@@ -110,8 +112,8 @@ def test_a_server_and_its_client(make: Callable[..., EmulationNetwork], tmp_path
         wait_for(backend.finished)
         # Counters are read every 20 ms.
         wait_for(lambda: int(backend.snapshot().hosts["rx_bytes"][2]) >= PAGE_BYTES)
-        backend.stop_traffic()
-        served, fetched = backend.application_records()
+        backend.apply(cuts_flows=True)
+        served, fetched = backend.records(APPLICATIONS)
         assert (served["outcome"], served["exit_code"]) == ("cut", -signal.SIGTERM)
         assert (fetched["outcome"], fetched["exit_code"]) == ("finished", 0)
         assert 0.1 <= fetched["began_s"] < fetched["ended_s"]
@@ -123,7 +125,7 @@ def test_a_server_and_its_client(make: Callable[..., EmulationNetwork], tmp_path
     # A plan of flows has the native generator again.
     begin(backend, Plan("flows", 0, (Flow("h1", "h3", size_bytes=1000),)))
     wait_for(backend.finished)
-    assert backend.application_records() == []
+    assert backend.records(APPLICATIONS) == []
     assert len(backend.flow_records()) == 1
 
 
@@ -240,8 +242,8 @@ def test_an_output_that_cannot_be_written_is_refused(generator: Generator, tmp_p
 
 
 def test_a_missing_program_stops_before_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = EmulationNetwork(dumbbell(hosts=4), NetworkOptions(preflight=False))
-    monkeypatch.setattr(backend, "start", lambda: pytest.fail("the network was built"))
+    backend = OneNetwork(EmulationNetwork(dumbbell(hosts=4), NetworkOptions(preflight=False)))
+    monkeypatch.setattr(backend.backend, "start", lambda: pytest.fail("the network was built"))
     plan = AppPlan("test", 0, (App("h1", ("no-such-program",)),))
     with pytest.raises(ConfigError, match=r"traffic\.apps\.h1: value 'no-such-program'"):
         begin(backend, plan)

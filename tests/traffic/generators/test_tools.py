@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 
 from dcgym.backends.emulation.network import EmulationNetwork
 from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.records import FIDELITY, PROCESSES
 from dcgym.cli.app import app as cli
 from dcgym.errors import BackendError, FeatureNotSupported
+from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow, Plan, make_plan
 from dcgym.traffic.generators.generator import Generator, GeneratorView
@@ -211,7 +213,9 @@ def test_probes_belong_to_the_native_generator(pair: Pair) -> None:
 
 def test_a_missing_tool_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    backend = EmulationNetwork(make_topology("dumbbell"), NetworkOptions(generator="iperf3"))
+    backend = OneNetwork(
+        EmulationNetwork(make_topology("dumbbell"), NetworkOptions(generator="iperf3"))
+    )
     with pytest.raises(FeatureNotSupported, match=r"'iperf3'.*apt-get install iperf3"):
         backend.start()
 
@@ -220,14 +224,14 @@ def test_an_episode_of_a_dumbbell(make: Callable[..., EmulationNetwork]) -> None
     backend = make("dumbbell", generator="iperf3")
     names = [host.name for host in backend.topology.hosts]
     plan = Plan("tool", 0, (Flow(names[0], names[-1], size_bytes=200_000),))
-    assert backend.process_records() == []
+    assert backend.records(PROCESSES) == []
     for _ in range(2):
         begin(backend, plan, {names[0]: "reno"})
         wait_for(backend.finished)
         (record,) = backend.flow_records()
         assert record["outcome"] == FINISHED
         assert 200_000 <= record["bytes"] < 200_016
-    (row,) = backend.process_records()
+    (row,) = backend.records(PROCESSES)
     assert (row["flow"], row["listens_at"], row["connects_at"]) == (0, names[0], names[-1])
     assert str(row["listener"]).startswith("iperf3 -s -1 -B ")
     assert "-n 200000" in str(row["connector"])
@@ -283,15 +287,15 @@ def test_goodput_is_that_of_the_native_generator(
         found = best_of(lambda network=backend: measure(network), farthest, 0.01)
         # Within 2 % of each other, as each is within 1 % of what the four links carry.
         assert farthest(found) == pytest.approx(0, abs=0.01), (generator, found)
-        assert "lost_flow_share" not in backend.fidelity().figures
-        backend.stop_traffic()
+        assert "lost_flow_share" not in backend.records(FIDELITY).figures
+        backend.apply(cuts_flows=True)
         records = backend.flow_records()
         assert records["outcome"].tolist() == [CUT] * len(plan)
         assert (records["bytes"] > 0).all()
         backend.close()
 
 
-def measure(backend: EmulationNetwork) -> tuple[float, float]:
+def measure(backend: OneNetwork) -> tuple[float, float]:
     """Return what the links carry of their rate, and hosts of what the segments on them hold.
 
     While the machine's host takes the processor away, a token bucket forgoes what it cannot hold:

@@ -6,10 +6,12 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import Mask, TimeArray
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
@@ -19,6 +21,7 @@ from dcgym.backends.emulation.network.flow_agents import FlowAgents
 from dcgym.backends.emulation.network.lab import NetworkLab
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.network.running import RunningNetwork, build_network
+from dcgym.backends.emulation.network.telemetry import NetworkTelemetry
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.emulation.wire.delays import check_delays
 from dcgym.backends.emulation.wire.message import Descriptor
@@ -33,16 +36,28 @@ from dcgym.backends.emulation.wire.messages import (
     StartTraffic,
 )
 from dcgym.backends.emulation.wire.mtus import check_mtus
-from dcgym.backends.records import Fidelity, Record
-from dcgym.config import check_in
+from dcgym.backends.records import (
+    APPLICATIONS,
+    CONGESTION_CONTROL,
+    ENDED_FLOWS,
+    EVENT_RECORDS,
+    FIDELITY,
+    PROCESSES,
+    Fidelity,
+    Record,
+    RecordKind,
+    RecordMakers,
+    find_records,
+)
+from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError, needs_reset
-from dcgym.monitors import Snapshot
+from dcgym.monitors import Snapshot, StateWords
 from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.native import require
-from dcgym.tasks.flows.commands import FlowCommands
 from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import Event, EventLog, check_events
+from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 from dcgym.traffic.generators.generator import plan_file
@@ -51,9 +66,11 @@ from dcgym.traffic.plans.applications import APPS, AppPlan
 
 __all__ = ["EmulationNetwork"]
 
+T = TypeVar("T")
+
 
 class EmulationNetwork:
-    """Real hosts, queues and TCP; see `dcgym.backends.base.Network` for the calls.
+    """Real hosts, queues and TCP, one copy; see `dcgym.backends.base.Network` for the calls.
 
     Args:
         topology: The network.
@@ -65,7 +82,6 @@ class EmulationNetwork:
     Attributes:
         topology: The network.
         options: Its options.
-        congestion_control: Implementation of each algorithm of the episode, "kernel" or "bpf".
     """
 
     name = "emulation"
@@ -76,7 +92,7 @@ class EmulationNetwork:
         check_delays(topology, self.options.switch)
         check_mtus(topology, self.options.switch)
         self.topology = topology
-        self.congestion_control: Mapping[str, str] = {}
+        self._congestion_control: Mapping[str, str] = {}
         self._generator_kind = self.options.generator
         self._network: RunningNetwork | None = None
         self._preflight: Mapping[str, float] | None = None
@@ -84,10 +100,12 @@ class EmulationNetwork:
         self._events = EventLog()
         self._plan: Plan | None = None
         self._agents: FlowAgents | None = None
+        self._steered = 0
         self._start_ns = 0
+        self._layout = StateWords(len(topology.switch_ports), len(topology.hosts))
 
     def start(self) -> None:
-        """Build the network; does nothing when it runs already.
+        """Build the network, which `reset` does else; nothing where it runs already.
 
         Raises:
             FeatureNotSupported: Not root, or something is not installed.
@@ -102,17 +120,22 @@ class EmulationNetwork:
         self._agents = None
         self._network = build_network(self.topology, self.options, self._generator_kind)
 
-    def reset(self, episode: NetworkEpisode) -> None:
+    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
         """Clear everything in place and start the plan.
 
         Args:
-            episode: Its seed is that of the links' jitter and losses. The kernel cannot be seeded,
-                and the plan is drawn.
+            episodes: The episode. Its seed is that of the links' jitter and losses: the kernel
+                cannot be seeded, and the plan is drawn.
 
         Raises:
             ConfigError: The episode does not fit the network.
             BackendError: The network died, or did not come to rest.
         """
+        [episode] = episodes
+        if episode is not None:
+            self._begin(episode)
+
+    def _begin(self, episode: NetworkEpisode) -> None:
         check_events(episode.events, self.options.switch)
         for name in episode.congestion_control.values():
             CONGESTION_CONTROLS.find(name)
@@ -131,7 +154,7 @@ class EmulationNetwork:
         network.telemetry.begin(network.actuators.link_rates_bps)
         links = _watch_links(network, episode.events)
         self._audit = FidelityAudit(self._machine_load(network), links, self._preflight)
-        self.snapshot()
+        self._collect()
         self._start_ns = time.monotonic_ns() + START_DELAY_NS
         network.session.call(StartTraffic(self._start_ns), Done)
         self._events.begin(self._start_ns)
@@ -166,92 +189,71 @@ class EmulationNetwork:
             prepared = session.call(request, Prepared)
         finally:
             os.close(plan)
-        self.congestion_control = prepared.congestion_control
+        self._congestion_control = prepared.congestion_control
+        self._steered = episode.steered
         if prepared.agent_maps:
             self._agents = FlowAgents(self.topology, prepared.agent_maps)
         if self._agents is not None:
             self._agents.begin(episode.plan)
 
-    def stop_traffic(self) -> None:
-        """Cut every flow that still runs; `flow_records` then holds these too."""
-        network = self._running
-        network.cut_flows()
-        network.actuators.release()
+    def apply(self, commands: NetworkCommands, mask: Mask | None = None) -> TimeArray:
+        """Do what is decided; returns the CLOCK_MONOTONIC ns when all of it was in force, (1,).
 
-    def apply_rates(self, rates_bps: npt.NDArray[np.uint64]) -> int:
-        """Limit each host; returns the CLOCK_MONOTONIC ns at which the kernel had acknowledged.
+        The kernel has acknowledged limits and weights then, and can read the commands to flows.
 
         Args:
-            rates_bps: Rate of each host, shape (H,).
+            commands: What.
+            mask: Whether to do it, (1,).
 
         Raises:
-            BackendError: The emulator died.
+            ConfigError: Weights, where the switches are Open vSwitch, whose select groups miss
+                unequal ones (openvswitch/ovs-issues 180).
+            BackendError: The emulator died, or no host runs dcgym_agent.
         """
-        network = self._running
+        if commands is NOTHING or (mask is not None and not mask[0]):
+            return np.array([time.monotonic_ns()])
+        rates, weights, flows = commands.rates_bps, commands.path_weights, commands.flow_commands
+        if weights is not None:
+            check_in("switch", self.options.switch, ("ebpf",))
+        network, in_force_ns = self._running, 0
         network.session.check_alive()
-        acknowledged_ns = network.actuators.limit(rates_bps)
-        network.telemetry.note_action(rates_bps, acknowledged_ns)
-        return acknowledged_ns
+        if rates is not None:
+            in_force_ns = network.actuators.limit(rates[0])
+            network.telemetry.note_action(rates[0], in_force_ns)
+        if weights is not None:
+            in_force_ns = network.paths.apply(weights[0])
+        if flows is not None:
+            in_force_ns = self._agent().command(flows, commands.lease_ns)
+        if commands.cuts_flows:
+            network.cut_flows()
+            network.actuators.release()
+            in_force_ns = time.monotonic_ns()
+        return np.array([in_force_ns or time.monotonic_ns()])
 
-    def apply_weights(self, weights: npt.NDArray[np.float64]) -> int:
-        """Weigh the equal-cost ports of the switches; returns the CLOCK_MONOTONIC ns when in force.
-
-        Args:
-            weights: 0 or more, one for each port of each group with a choice, in the order of
-                `dcgym.topologies.next_hop_groups`. Where a group's are all 0 they count as equal.
-
-        Raises:
-            ConfigError: The switches are Open vSwitch, whose select groups miss unequal weights
-                (openvswitch/ovs-issues 180).
-            BackendError: The emulator died.
-        """
-        check_in("switch", self.options.switch, ("ebpf",))
-        network = self._running
-        network.session.check_alive()
-        return network.paths.apply(weights)
-
-    def flow_states(self, count: int) -> npt.NDArray[np.void]:
-        """Return the first flows of the plan, (1, F) of `AGENT_FLOW`.
-
-        Args:
-            count: Number of flows F.
-
-        Raises:
-            BackendError: No episode of dcgym_agent is running.
-        """
-        return self._steered.states(count)[None]
-
-    def command_flows(self, commands: FlowCommands, lease_ns: int) -> npt.NDArray[np.int64]:
-        """Give commands to the flows; returns when the kernel could read them, (1,).
-
-        Args:
-            commands: What the flows are to do, (1, F).
-            lease_ns: How long all commands hold from now on.
-
-        Raises:
-            BackendError: No episode of dcgym_agent is running.
-        """
-        return np.array([self._steered.command(commands, lease_ns)])
-
-    def advance(self, until_ns: int) -> int:
-        """Sleep until a CLOCK_MONOTONIC time; returns the overrun in ns."""
-        self._running.telemetry.announce_deadline(until_ns)
-        overrun_ns = int(self._native.wait_until(until_ns))
+    def advance(self, until_ns: TimeArray) -> TimeArray:
+        """Sleep until a CLOCK_MONOTONIC time, (1,); returns the overrun in ns, (1,)."""
+        [deadline_ns] = until_ns.tolist()
+        self._running.telemetry.announce_deadline(deadline_ns)
+        overrun_ns = int(self._native.wait_until(deadline_ns))
         if self._audit is not None:
             self._audit.interval(overrun_ns)
-            self._running.telemetry.note_deadline(until_ns, overrun_ns)
-        return overrun_ns
+            self._running.telemetry.note_deadline(deadline_ns, overrun_ns)
+        return np.array([overrun_ns])
 
-    def now_ns(self) -> int:
-        """Return CLOCK_MONOTONIC."""
-        return time.monotonic_ns()
-
-    def snapshot(self) -> Snapshot:
+    def read(self, mask: Mask | None = None) -> NetworkState:
         """Collect now and read the block.
+
+        Args:
+            mask: Of one copy, which is read.
 
         Raises:
             BackendError: The emulator died or its traffic generator is silent.
         """
+        snapshot, network = self._collect(), self._running
+        flows = self._agent().states(self._steered) if self._steered else None
+        return NetworkState.of(self._layout, snapshot, network.session.generator.finished, flows)
+
+    def _collect(self) -> Snapshot:
         network = self._running
         network.session.check_alive()
         telemetry = network.telemetry
@@ -265,58 +267,52 @@ class EmulationNetwork:
         begins_ns = max(snapshot.time_ns, self._start_ns)
         return telemetry.complete(replace(snapshot, time_ns=begins_ns))
 
-    def finished(self) -> bool:
-        """Tell whether every flow of the plan has ended."""
-        return self._running.session.generator.finished
+    def records(self, kind: RecordKind[T], env: int) -> T:
+        """Return what is recorded.
 
-    def flow_records(self) -> npt.NDArray[np.void]:
-        """Return the records of the flows that ended since the last reset."""
+        Rows of `APPLICATIONS` have the fields of `AppPlan.rows`, ``outcome`` ("waiting", "running",
+        "finished", "failed", "stopped" by its duration, "cut" by the end of the episode),
+        ``exit_code`` (None while it runs, minus a signal's number), ``began_s``, ``ended_s`` and
+        ``said``, the last line that it printed.
+
+        Rows of `PROCESSES` have ``flow``, ``listens_at`` and ``connects_at``, names of hosts, and
+        the command lines ``listener`` and ``connector``. Repetitions of a flow use the same.
+
+        Rows of `EVENT_RECORDS` have ``at_s``, ``action``, ``target``, ``late_us`` (behind its time)
+        and ``applied_us`` (until the kernel had done it and the routes were in force). Where routes
+        changed, they also have ``routes_changed`` and, all counted from the moment at which the
+        interface began to go down or up, ``noticed_us`` (the kernel's report was read) and
+        ``recovery_us`` (the last route was in force).
+
+        `CONGESTION_CONTROL` says "kernel" or "bpf" of each algorithm.
+
+        Args:
+            kind: Any of these, `ENDED_FLOWS`, or `FIDELITY`.
+            env: 0.
+
+        Raises:
+            BackendError: The emulator is gone; an event could not be made to happen; or, of the
+                fidelity, no episode has run yet.
+        """
+        check_int("env", env, 0, 0)
+        return find_records(kind, self._RECORDS)(self)
+
+    def _ended_flows(self) -> npt.NDArray[np.void]:
         return self._running.telemetry.flow_records()
 
-    def application_records(self) -> list[Record]:
-        """Return what became of each application since the last reset; none for a plan of flows.
-
-        Each record has the fields of `AppPlan.rows`, ``outcome`` ("waiting", "running", "finished",
-        "failed", "stopped" by its duration, "cut" by the end of the episode), ``exit_code`` (None
-        while it runs, minus a signal's number), ``began_s``, ``ended_s`` and ``said``, the last
-        line that it printed.
-        """
+    def _applications(self) -> list[Record]:
         if not isinstance(self._plan, AppPlan):
             return []
         became = self._running.session.call(ReadApplications(), Records).records
         return [{**row, **record} for row, record in zip(self._plan.rows(), became, strict=True)]
 
-    def process_records(self) -> list[Record]:
-        """Return the processes that send the flows of the plan; none of the native generator.
-
-        Each record has ``flow``, ``listens_at`` and ``connects_at``, names of hosts, and the
-        command lines ``listener`` and ``connector``. Repetitions of a flow use the same.
-        """
+    def _processes(self) -> list[Record]:
         if not self._has_tool:
             return []
         rows = self._running.session.call(ReadProcesses(), Records).records
         return [dict(row) for row in rows]
 
-    def event_records(self) -> list[Record]:
-        """Return what has happened to the network, and how long its routes took to recover.
-
-        Each record has ``at_s``, ``action``, ``target``, ``late_us`` (behind its time) and
-        ``applied_us`` (until the kernel had done it and the routes were in force). Where routes
-        changed, it also has ``routes_changed`` and, all counted from the moment at which the
-        interface began to go down or up, ``noticed_us`` (the kernel's report was read) and
-        ``recovery_us`` (the last route was in force).
-
-        Raises:
-            BackendError: An event could not be made to happen.
-        """
-        return self._events.records(time.monotonic_ns())
-
-    def fidelity(self) -> Fidelity:
-        """Say how far the emulation can be believed.
-
-        Raises:
-            BackendError: No episode has run yet, or the emulator is gone.
-        """
+    def _fidelity(self) -> Fidelity:
         network = self._running
         if self._audit is None:
             raise needs_reset("no episode has run yet")
@@ -328,6 +324,15 @@ class EmulationNetwork:
             self._audit.tool_flows(records["outcome"])
         return self._audit.verdict(self._machine_load(network), records)
 
+    _RECORDS: ClassVar[RecordMakers] = {
+        ENDED_FLOWS: _ended_flows,
+        APPLICATIONS: _applications,
+        PROCESSES: _processes,
+        EVENT_RECORDS: lambda self: self._events.records(time.monotonic_ns()),
+        CONGESTION_CONTROL: lambda self: self._congestion_control,
+        FIDELITY: _fidelity,
+    }
+
     @property
     def lab(self) -> NetworkLab:
         """The workbench of the running network: commands in hosts, pings, counters of drops.
@@ -336,6 +341,15 @@ class EmulationNetwork:
             BackendError: It is not running.
         """
         return self._running.lab
+
+    @property
+    def telemetry(self) -> NetworkTelemetry:
+        """The counters of the running network, and what shared memory says beside its states.
+
+        Raises:
+            BackendError: It is not running.
+        """
+        return self._running.telemetry
 
     @property
     def link_delays(self) -> LinkDelayView | None:
@@ -356,8 +370,7 @@ class EmulationNetwork:
     def _has_tool(self) -> bool:
         return self._generator_kind not in (NATIVE, APPS)
 
-    @property
-    def _steered(self) -> FlowAgents:
+    def _agent(self) -> FlowAgents:
         if self._agents is None:
             raise BackendError("no host runs dcgym_agent, or no episode is running")
         return self._agents

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dcgym.monitors import AGENT_FLOW, read_agent_flows
 from dcgym.native import require
-from dcgym.tasks.flows.commands import FlowCommands
+from dcgym.tasks.network.protocol import FlowCommands
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 

@@ -55,27 +55,24 @@ void Batch::run(const int64_t *until_ns, int64_t *now_ns, uint64_t *words, bool 
     });
 }
 
-void Batch::set_host_rates(const uint64_t *rates_bps) {
-    for (Simulation &network : networks_) {
-        network.set_host_rates(rates_bps);
-        rates_bps += network.config().n_hosts;
-    }
+void Batch::set_host_rates(const uint64_t *rates_bps, const uint8_t *mask) {
+    for (size_t i = 0; i < size(); i++)
+        if (mask[i] != 0)
+            networks_[i].set_host_rates(rates_bps + i * networks_[i].config().n_hosts);
 }
 
-void Batch::set_weights(const double *weights) {
-    for (Simulation &network : networks_) {
-        for (const Choice &choice : choices_)
-            network.set_weights(choice.group, weights + choice.first);
-        weights += n_weights_;
-    }
+void Batch::set_weights(const double *weights, const uint8_t *mask) {
+    for (size_t i = 0; i < size(); i++)
+        if (mask[i] != 0)
+            for (const Choice &choice : choices_)
+                networks_[i].set_weights(choice.group, weights + i * n_weights_ + choice.first);
 }
 
 void Batch::command_flows(const dcgym_agent_command *commands, uint32_t count,
-                          const uint64_t *lease_us) {
-    for (Simulation &network : networks_) {
-        network.command_flows(commands, count, *lease_us++);
-        commands += count;
-    }
+                          const uint64_t *lease_us, const uint8_t *mask) {
+    for (size_t i = 0; i < size(); i++)
+        if (mask[i] != 0)
+            networks_[i].command_flows(commands + i * count, count, lease_us[i]);
 }
 
 void Batch::read_flows(dcgym_agent_flow *out, uint32_t count) const {

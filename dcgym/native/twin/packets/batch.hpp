@@ -47,13 +47,14 @@ class Batch {
     // Runs an interval of each, and lets it be measured (dcgym_interval_runner); likewise.
     void run(const int64_t *until_ns, int64_t *now_ns, uint64_t *words, bool *finished,
              const dcgym_interval_sink &sink, Interrupt::Ask ask);
-    void set_host_rates(const uint64_t *rates_bps);
-    void set_weights(const double *weights);
-    void command_flows(const dcgym_agent_command *commands, uint32_t count,
-                       const uint64_t *lease_us);
     void read_flows(dcgym_agent_flow *out, uint32_t count) const;
 
-    // What the ports and hosts of the networks in the mask show, and a new interval for the peaks.
+    // Of the networks in the mask, a byte each.
+    void set_host_rates(const uint64_t *rates_bps, const uint8_t *mask);
+    void set_weights(const double *weights, const uint8_t *mask);
+    void command_flows(const dcgym_agent_command *commands, uint32_t count,
+                       const uint64_t *lease_us, const uint8_t *mask);
+    // What their ports and hosts show, and a new interval for the peaks.
     size_t row_words() const { return row_.words; }
     void read(const uint8_t *mask, uint64_t *words);
 

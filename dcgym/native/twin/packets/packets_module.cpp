@@ -196,7 +196,7 @@ py::capsule make_runner(const py::object &self) {
 // A row a network, a column a flow.
 void command_flows(Batch &batch, const Words &generations, const Words &flags,
                    const Words &multipliers, const Words &windows, const Rates &rates,
-                   const Rates &lease_us) {
+                   const Rates &lease_us, const Mask &mask) {
     const auto count = static_cast<size_t>(generations.size());
     std::vector<dcgym_agent_command> commands(count);
     for (size_t i = 0; i < count; i++)
@@ -207,7 +207,7 @@ void command_flows(Batch &batch, const Words &generations, const Words &flags,
                        .multiplier_q16 = multipliers.data()[i],
                        .cwnd_packets = windows.data()[i]};
     batch.command_flows(commands.data(), static_cast<uint32_t>(count / batch.size()),
-                        lease_us.data());
+                        lease_us.data(), mask.data());
 }
 
 // State of a sender, for tests and traces.
@@ -318,15 +318,19 @@ PYBIND11_MODULE(_packets, module) {
         .def("runner", &make_runner)
         .def(
             "set_host_rates",
-            [](Batch &batch, const Rates &rates) { batch.set_host_rates(rates.data()); },
-            "rates_bps"_a)
+            [](Batch &batch, const Rates &rates, const Mask &mask) {
+                batch.set_host_rates(rates.data(), mask.data());
+            },
+            "rates_bps"_a, "mask"_a)
         .def(
             "set_weights",
-            [](Batch &batch, const Weights &weights) { batch.set_weights(weights.data()); },
-            "weights"_a)
+            [](Batch &batch, const Weights &weights, const Mask &mask) {
+                batch.set_weights(weights.data(), mask.data());
+            },
+            "weights"_a, "mask"_a)
         .def("flows", &flows, "count"_a)
         .def("command_flows", &command_flows, "generations"_a, "flags"_a, "multipliers_q16"_a,
-             "cwnds"_a, "rates"_a, "lease_us"_a)
+             "cwnds"_a, "rates"_a, "lease_us"_a, "mask"_a)
         .def("states", &states, "mask"_a)
         .def("matrix", &matrix)
         .def("now_ns",
