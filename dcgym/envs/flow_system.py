@@ -88,18 +88,14 @@ class FlowSystem(NetworkSystem):
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Give the commands that the actions mean."""
-        in_force_ns = super().act(None, fresh)
-        if actions is None:
-            return in_force_ns
-        values = self._read(actions, fresh)
-        if self._seen is None:
-            return in_force_ns
+        values = None if actions is None else self._read(actions, fresh)
+        if values is None or self._seen is None:
+            return self._apply()
         # Flows of a copy that has just begun are not there yet, and get no command.
         flows = np.where(fresh[:, None], np.zeros((), AGENT_FLOW), self._flows[1])
         commands = self._first.flow_action.commands(values, flows, self._seen)
         lease_ns = self._first.flow_settings.lease_ns
-        given = NetworkCommands(flow_commands=commands, lease_ns=lease_ns)
-        return np.maximum(in_force_ns, self.network.apply(given))
+        return self._apply(NetworkCommands(flow_commands=commands, lease_ns=lease_ns))
 
     def info(self, env: int, agent: int) -> Info:
         """Return what the agent of a flow is told beside its observation."""

@@ -22,7 +22,7 @@ from dcgym.monitors import StateWords
 from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.compiled import CompiledRuns
 from dcgym.tasks.network.meter import Measured, Meter, Traffic
-from dcgym.tasks.network.protocol import NOTHING, NetworkState
+from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
 from dcgym.tasks.network.settings import NetworkSettings
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.topologies import Topology
@@ -340,9 +340,10 @@ class NetworkSystem:
         pairs = zip(self.tasks[0].decisions, self._values, strict=True)
         return [np.where(mask[:, None], decision.initial, own) for decision, own in pairs]
 
-    def _apply(self) -> TimeArray:
-        """Put what is decided in force; returns when all of it was."""
-        return self.network.apply(self.tasks[0].commands(self._values))
+    def _apply(self, others: NetworkCommands = NOTHING) -> TimeArray:
+        """Put what is decided, and other commands, in force; returns when all of it was."""
+        commands = self.tasks[0].commands(self._values)
+        return self.network.apply(commands if others is NOTHING else commands | others)
 
     def _note_plans(self) -> None:
         """Learn what the rewards have to know of the episodes' plans."""

@@ -21,6 +21,7 @@ ONE_Q16 = 1 << 16
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Words: TypeAlias = npt.NDArray[np.uint32]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,8 @@ class NetworkState:
             queues and hosts now.
         finished: Where every flow of the plan has ended, (E,).
         flow_matrix: Bytes by switch port and source host, (E, P, H); None where nobody counts them.
-        probe_rtt_ns: Last round trip of each probed pair, or the age of its oldest open request
-            where that is more, (E, pairs); None where nothing is probed.
+        probe_rtt_ns: `dcgym.monitors.Snapshot.probe_rtt_ns` of each, (E, pairs); None where nothing
+            is probed.
         flows: The steered flows, (E, F) of `dcgym.monitors.AGENT_FLOW`; one of generation 0 has not
             begun or does not run dcgym_agent. None where no flow is steered.
     """
@@ -193,9 +194,6 @@ class NetworkState:
             _where(row, self.probe_rtt_ns, other.probe_rtt_ns),
             _where(row, self.flows, other.flows),
         )
-
-
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def _joined(parts: Sequence[npt.NDArray[Scalar] | None]) -> npt.NDArray[Scalar] | None:

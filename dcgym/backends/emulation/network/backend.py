@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.backends.base import Mask, TimeArray
 from dcgym.backends.emulation import capabilities
@@ -215,6 +214,7 @@ class EmulationNetwork:
         rates, weights, flows = commands.rates_bps, commands.path_weights, commands.flow_commands
         if weights is not None:
             check_in("switch", self.options.switch, ("ebpf",))
+        agent = None if flows is None else self._agent()
         network, in_force_ns = self._running, 0
         network.session.check_alive()
         if rates is not None:
@@ -222,8 +222,8 @@ class EmulationNetwork:
             network.telemetry.note_action(rates[0], in_force_ns)
         if weights is not None:
             in_force_ns = network.paths.apply(weights[0])
-        if flows is not None:
-            in_force_ns = self._agent().command(flows, commands.lease_ns)
+        if agent is not None and flows is not None:
+            in_force_ns = agent.command(flows, commands.lease_ns)
         if commands.cuts_flows:
             network.cut_flows()
             network.actuators.release()
@@ -297,9 +297,6 @@ class EmulationNetwork:
         check_int("env", env, 0, 0)
         return find_records(kind, self._RECORDS)(self)
 
-    def _ended_flows(self) -> npt.NDArray[np.void]:
-        return self._running.telemetry.flow_records()
-
     def _applications(self) -> list[Record]:
         if not isinstance(self._plan, AppPlan):
             return []
@@ -325,7 +322,7 @@ class EmulationNetwork:
         return self._audit.verdict(self._machine_load(network), records)
 
     _RECORDS: ClassVar[RecordMakers] = {
-        ENDED_FLOWS: _ended_flows,
+        ENDED_FLOWS: lambda self: self._running.telemetry.flow_records(),
         APPLICATIONS: _applications,
         PROCESSES: _processes,
         EVENT_RECORDS: lambda self: self._events.records(time.monotonic_ns()),
