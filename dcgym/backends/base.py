@@ -1,12 +1,10 @@
-"""The contract of backends: one lifecycle, what a backend can do, and three narrow protocols.
+"""The contract of backends: one lifecycle, one protocol, and what a backend can do.
 
-A *network* backend runs plans of flows over a topology: its commands and its state are those of
-`dcgym.tasks.network.protocol`.
-A *pool* backend runs a scenario of balancers and servers: its commands and its state are those of
-`dcgym.tasks.balancing.protocol`.
+The protocol is generic in what an episode is, what may be decided and what may be read: `Network`,
+`Pool` and `DevicePool` are its names for the commands and states of `dcgym.tasks.*.protocol`.
 A *placement* backend (`dcgym.backends.placement`) holds VIPs and takes the switch of each.
-All share the lifecycle of `Backend`; the session of an environment (`dcgym.envs.session`) decides
-when an interval begins and ends, so that no backend has a rule of its own about late actions.
+The session of an environment (`dcgym.envs.session`) decides when an interval begins and ends, so
+that no backend has a rule of its own about late actions.
 
 Times are integer nanoseconds of the backend's own clock: CLOCK_MONOTONIC, or simulated time.
 """
@@ -22,6 +20,7 @@ import numpy.typing as npt
 
 from dcgym.backends.records import RecordKind
 from dcgym.errors import ConfigError
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode, DeviceState
 from dcgym.tasks.balancing.protocol import PoolCommands, PoolState
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.protocol import NetworkCommands, NetworkState
@@ -30,6 +29,8 @@ __all__ = [
     "ANEW",
     "Backend",
     "Capabilities",
+    "DevicePool",
+    "Lifecycle",
     "Network",
     "Pool",
     "Startable",
@@ -44,6 +45,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 TimeArray: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 T = TypeVar("T")
+Episode = TypeVar("Episode", contravariant=True)
+Commands = TypeVar("Commands", contravariant=True)
+State = TypeVar("State", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Capabilities:
     largest_hosts: int | None = None
 
 
-class Backend(Protocol):
+class Lifecycle(Protocol):
     """What every backend has.
 
     Construction is cheap, needs no privilege and starts nothing. Any call may raise `BackendError`
@@ -111,25 +115,29 @@ class Backend(Protocol):
         """End everything that was started; a second call does nothing."""
 
 
-class Network(Backend, Protocol):
-    """Copies of one network, stepped together; E copies, H hosts, W weights.
+class Backend(Lifecycle, Protocol[Episode, Commands, State]):
+    """Copies of what a task runs on, stepped together: E copies.
 
-    A backend of one network has arrays of one row; `dcgym.backends.ensemble` makes several of them
-    one.
+    An episode is what a copy is told when it begins, `Commands` are what may be decided, and
+    `State` is what may be read. A backend of one copy has arrays of one row.
     """
 
-    def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
-        """Clear traffic, queues, commands and events in place, and start the plans.
+    def reset(self, episodes: Sequence[Episode | None]) -> None:
+        """Begin anew, in place: nothing is left of the traffic, queues and commands before.
 
         Args:
             episodes: Of each copy; None leaves a copy as it is.
+
+        Raises:
+            ConfigError: An episode is not allowed.
         """
 
-    def apply(self, commands: NetworkCommands, mask: Mask | None = None) -> TimeArray:
+    def apply(self, commands: Commands, mask: Mask | None = None) -> TimeArray:
         """Do what is decided, in some copies, (E,), or in all.
 
         Returns:
-            When it was in force, (E,): of a copy that is not in the mask, or of `NOTHING`, now.
+            When it was in force, (E,): of a copy that is not in the mask, or where nothing is
+            decided, now.
 
         Raises:
             ConfigError: A command is not allowed, or not one that this backend obeys; none of them
@@ -143,24 +151,48 @@ class Network(Backend, Protocol):
             By how much each time was missed, (E,).
         """
 
-    def read(self, mask: Mask | None = None) -> NetworkState:
+    def read(self, mask: Mask | None = None) -> State:
         """Read the states of some copies at the end of their `advance`, or later.
 
-        A new interval begins for their peak queues. A state's time is that of the plan's beginning,
-        which flows and events count from, or later: until then a network is at rest.
+        What is counted since the last look begins anew in them.
 
         Args:
             mask: Which, (E,); None for all. The rows of the others say nothing.
         """
 
     def records(self, kind: RecordKind[T], env: int) -> T:
-        """Return what is recorded of a copy.
+        """Return what is recorded of a copy, of the kinds that stand with its alias.
 
         Args:
-            kind: `ENDED_FLOWS`, `APPLICATIONS`, `PROCESSES`, `CONGESTION_CONTROL`, `EVENT_RECORDS`
-                or `FIDELITY`.
+            kind: What (`dcgym.backends.records`).
             env: Number of the copy.
         """
+
+
+Network: TypeAlias = Backend[NetworkEpisode, NetworkCommands, NetworkState]
+"""Runs plans of flows over a topology; H hosts, W weights.
+
+A state's time is that of the plan's beginning, which flows and events count from, or later: until
+then a network is at rest. Records: `ENDED_FLOWS`, `APPLICATIONS`, `PROCESSES`,
+`CONGESTION_CONTROL`, `EVENT_RECORDS` and `FIDELITY`. `dcgym.backends.ensemble` makes several
+networks of one copy one.
+"""
+
+Pool: TypeAlias = Backend[int, PoolCommands, PoolState]
+"""Runs a scenario of B balancers and N servers; an episode is its seed, from 0 to 2**64 - 1.
+
+It begins with empty servers, the rule "weighted" and equal weights. The clock of each copy begins
+at 0 with its reset, and runs from the first `advance` on. Records: `FLOWS` and `OPEN_FLOWS`
+(`dcgym.tasks.balancing.records.flow_dtype`), `EVENT_RECORDS`, `SUMMARY` and `FIDELITY`.
+"""
+
+DevicePool: TypeAlias = Backend[DeviceEpisode, DeviceCommands, DeviceState]
+"""Runs requests on N servers with up to D devices each.
+
+It begins with idle devices, no reports and the configured weights. The clock of each copy begins at
+0 with its reset. Records: `FLOWS` and `OPEN_FLOWS`, requests here (`AcceleratorTwin.records`);
+`EVENT_RECORDS` and `FIDELITY`.
+"""
 
 
 @runtime_checkable
@@ -169,39 +201,6 @@ class Startable(Protocol):
 
     def start(self) -> None:
         """Build the network, which `reset` does else; nothing where it runs already."""
-
-
-class Pool(Backend, Protocol):
-    """Copies of one server pool, stepped together; E copies, B balancers, N servers.
-
-    The clock of each copy begins at 0 with its reset; it runs from the first `advance` on.
-    """
-
-    def reset(self, seeds: npt.NDArray[np.uint64], mask: Mask | None = None) -> None:
-        """Begin anew with these seeds, (E,): empty servers, rule "weighted", equal weights."""
-
-    def apply(self, commands: PoolCommands, mask: Mask | None = None) -> TimeArray:
-        """Do what is decided, in some copies, (E,), or in all; returns when it was in force, (E,).
-
-        Raises:
-            ConfigError: A command is not allowed, or not one that this backend obeys; none of them
-                is done then.
-        """
-
-    def advance(self, until_ns: TimeArray) -> TimeArray:
-        """Run each copy until its time, (E,); returns by how much each was missed, (E,)."""
-
-    def read(self) -> PoolState:
-        """Return what is known of all copies."""
-
-    def records(self, kind: RecordKind[T], env: int) -> T:
-        """Return what is recorded of a copy.
-
-        Args:
-            kind: `FLOWS` or `OPEN_FLOWS` (`dcgym.tasks.balancing.records.flow_dtype`),
-                `EVENT_RECORDS`, `SUMMARY` or `FIDELITY`.
-            env: Number of the copy.
-        """
 
 
 def is_backend(found: object) -> bool:

@@ -1,15 +1,18 @@
-"""Commands to networks and pools, checked: what every backend of them refuses alike."""
+"""Episodes of pools and commands, checked: what every backend of them refuses alike."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.base import Mask
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators.agents import Agents
+from dcgym.tasks.accelerators.protocol import DeviceEpisode
 from dcgym.tasks.accelerators.rules import DEVICE_RULES, DeviceRule
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.network.protocol import NetworkCommands
@@ -18,10 +21,68 @@ __all__ = [
     "check_assignments",
     "check_device_rule",
     "check_device_weights",
+    "read_device_episodes",
+    "read_seeds",
     "refuse_flow_commands",
     "rule_names",
     "sampled_flags",
 ]
+
+
+MOST_SEED = 2**64 - 1
+
+
+def read_seeds(
+    seeds: int | Sequence[int | None], n_envs: int
+) -> tuple[npt.NDArray[np.uint64], Mask]:
+    """Return the seed of each copy of a pool, 0 for those that stay, and which begin, (E,) each.
+
+    Args:
+        seeds: Of each copy, None for one that stays; or one, from which on copies count.
+        n_envs: Number of copies E.
+
+    Raises:
+        ConfigError: There is not one for each copy, or one is no whole number from 0 to 2**64 - 1.
+    """
+    if isinstance(seeds, int | np.integer):
+        first = check_int("seeds", seeds, 0, MOST_SEED)
+        given: list[Any] = [(first + env) % (MOST_SEED + 1) for env in range(n_envs)]
+    else:
+        given = _one_each("seeds", seeds, n_envs, "whole numbers of 0 or more")
+    drawn = [0 if one is None else check_int("seeds", one, 0, MOST_SEED) for one in given]
+    return np.array(drawn, np.uint64), np.array([one is not None for one in given])
+
+
+def read_device_episodes(
+    episodes: Sequence[DeviceEpisode | None], n_envs: int, rate_per_s: float
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64], Mask]:
+    """Return the seed and the rate of each copy, and which begin, (E,) each.
+
+    Args:
+        episodes: Of each copy; None for one that stays.
+        n_envs: Number of copies E.
+        rate_per_s: Requests a second where an episode names none.
+
+    Raises:
+        ConfigError: There is not one for each copy, or a seed or a rate is not allowed.
+    """
+    found = _one_each("episodes", episodes, n_envs, "DeviceEpisodes")
+    if not all(one is None or isinstance(one, DeviceEpisode) for one in found):
+        raise ConfigError("episodes", episodes, f"{n_envs} DeviceEpisodes")
+    seeds, mask = read_seeds([None if one is None else one.seed for one in found], n_envs)
+    given = [None if one is None else one.rate_per_s for one in found]
+    rates = np.array([rate_per_s if rate is None else rate for rate in given], np.float64)
+    if not np.isfinite(rates).all() or (rates < 0).any():
+        raise ConfigError("rate_per_s", given, "finite numbers of 0 or more")
+    return seeds, rates, mask
+
+
+def _one_each(name: str, given: object, n_envs: int, what: str) -> list[Any]:
+    """Return what a sequence holds for each copy."""
+    found = list(given) if isinstance(given, Iterable) else []
+    if len(found) != n_envs:
+        raise ConfigError(name, given, f"{n_envs} {what}, or None for a copy that stays")
+    return found
 
 
 def refuse_flow_commands(commands: NetworkCommands) -> None:

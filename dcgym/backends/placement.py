@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Backend, FloatArray
+from dcgym.backends.base import FloatArray, Lifecycle
 from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.tasks.placement.view import (
     AssignmentRule,
@@ -24,7 +24,7 @@ from dcgym.traffic.vips import VipTable
 __all__ = ["Placement"]
 
 
-class Placement(Backend, Protocol):
+class Placement(Lifecycle, Protocol):
     """VIPs of a data centre and where they are, level of flows; E copies, V VIPs, S switches."""
 
     @property

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import made_by
-from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, make_device_pool
+from dcgym.backends.base import DevicePool
 from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, OPEN_FLOWS, Fidelity, Record
-from dcgym.config import check_int, check_range
-from dcgym.envs.backends import draws_ahead, find_object, taken_options
+from dcgym.backends.registry import DEVICE_POOLS, make_backend
+from dcgym.config import check_range
+from dcgym.envs.backends import draws_ahead, find_object, make_copies
 from dcgym.envs.best_weights import BestWeights
 from dcgym.envs.scenario_time import records_since, rows_since
-from dcgym.envs.shared_task import SharedTask, drawn_seeds
-from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
-from dcgym.errors import needs_reset
+from dcgym.envs.system import Actions, BoundTask, Caption, FloatArray, Mask, TimeArray, Told
 from dcgym.tasks.accelerators.pool import AcceleratorPool
-from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceEpisode, DeviceState
 from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.accelerators.task import AcceleratorTask, accelerator_balancing
 from dcgym.tasks.common.actions import action_array
@@ -53,8 +51,8 @@ def accelerator_system(
     return AcceleratorSystem(accelerator_balancing(settings), find_object(settings.backend), n_envs)
 
 
-class AcceleratorSystem(SharedTask[AcceleratorTask]):
-    """Accelerator balancing on copies of a pool (`dcgym.envs.system.System`).
+class AcceleratorSystem(BoundTask[AcceleratorTask, DevicePool, DeviceState]):
+    """Accelerator balancing on copies of a pool.
 
     Args:
         task: The task.
@@ -74,15 +72,8 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
     is_measured_at_once = False
 
     def __init__(self, task: AcceleratorTask, backend: object, n_envs: int = 1) -> None:
-        self._task, self._spec, self.n_envs = task, backend, check_int("num_envs", n_envs, 1)
-        self.agents, self.interval_ns = task.agents, task.settings.interval_ns
-        self.action_space, self.observation_space = task.action_space, task.observation_space
-        self.observations = np.zeros((n_envs, 1, *self.observation_space.shape), np.float32)
-        self.terms: dict[str, FloatArray] = {
-            name: np.zeros((n_envs, 1)) for name in task.reward.weights
-        }
-        self.read_ns = np.zeros(n_envs, np.int64)
-        self._state: DeviceState | None = None
+        super().__init__(task, backend, n_envs, task.settings.interval_ns)
+        self.terms = {name: np.zeros((n_envs, 1)) for name in task.reward.weights}
         self.weights = np.tile(task.first_weights, (n_envs, 1))
         self.rates_per_s = np.full(n_envs, task.pool.rate_per_s)
         # When what is observed next began, and how long it took what was observed last.
@@ -98,30 +89,9 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         # Made with the first picture.
         self._painter: PoolPainter | None = None
         # Unknown names and options must fail here, not in the first episode.
-        self._pool: DevicePool | None = self._make(n_envs)
-        self._capabilities = self._pool.capabilities
+        self._backend = self._make(n_envs)
+        self.capabilities = self._backend.capabilities
         self._best = BestWeights(task, self._make_other) if task.settings.oracle else None
-
-    @property
-    def backend(self) -> DevicePool | None:
-        """The pool; None after `close` or a failure."""
-        return self._pool
-
-    @property
-    def pool(self) -> DevicePool:
-        """The pool of running episodes.
-
-        Raises:
-            BackendError: There is none.
-        """
-        if self._pool is None:
-            raise needs_reset()
-        return self._pool
-
-    @property
-    def state_labels(self) -> list[str]:
-        """Name of each position of `state`."""
-        return self._task.observation_labels
 
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
         """Empty the copies that have a seed; their first interval has the scenario's weights.
@@ -130,21 +100,24 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             seeds: Seeds of the copies; None leaves one as it is.
             options: ``rate``: requests a second, in the place of the drawn ones.
         """
-        mask, drawn = drawn_seeds(seeds, self._task.settings.paths)
-        if self._pool is None:
-            self._pool = self._make(self.n_envs)
+        if self._backend is None:
+            self._backend = self._make(self.n_envs)
         settings, task = self._task.settings, self._task
         rate = options.get("rate")
         if rate is not None:
             rate = check_range("options.rate", rate, 0.001, 1e9)
+        drawn, mask = self._begin_seeds(seeds, settings.paths)
+        episodes = [
+            None if seed is None else DeviceEpisode(seed, rate or task.draw_rate(seed))
+            for seed in drawn
+        ]
         self.rates_per_s = self.rates_per_s.copy()
-        for env in np.flatnonzero(mask):
-            self.rates_per_s[env] = task.draw_rate(int(drawn[env])) if rate is None else rate
+        self.rates_per_s[mask] = [one.rate_per_s for one in episodes if one is not None]
         # New arrays: infos show them.
         self.weights = np.where(mask[:, None], task.first_weights, self.weights)
-        self._pool.reset(drawn, self.rates_per_s, mask=mask)
+        self._backend.reset(episodes)
         rules = settings.device_rule, settings.server_rule
-        self._pool.apply(DeviceCommands(*rules, self.weights[:, None, :]), mask)
+        self._backend.apply(DeviceCommands(*rules, self.weights[:, None, :]), mask)
         self.read_ns = np.where(mask, 0, self.read_ns)
         self._from_ns = np.where(mask, 0, self._from_ns)
         self._ended = np.where(mask, 0, self._ended)
@@ -175,7 +148,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             changed = self._task.weights_of(given, self.weights)
             self.weights = np.where(fresh[:, None], self.weights, changed)
             commands = DeviceCommands(device_weights=self.weights[:, None, :])
-            set_ns = self.pool.apply(commands, ~fresh)
+            set_ns = self.running.apply(commands, ~fresh)
             acted_ns = np.where(fresh, acted_ns, set_ns)
         return acted_ns
 
@@ -186,7 +159,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time, and forget the beginning of its interval."""
-        pool, settle_ns = self.pool, self._task.settings.settle_ns
+        pool, settle_ns = self.running, self._task.settings.settle_ns
         if settle_ns:
             moves = until_ns > self.now_ns()
             pool.advance(np.where(moves, until_ns - self.interval_ns + settle_ns, 0))
@@ -194,8 +167,8 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         return pool.advance(until_ns)
 
     def now_ns(self) -> TimeArray:
-        """Return the time of each copy."""
-        return self.pool.apply(NOTHING)
+        """Return the time of each copy, (E,)."""
+        return self.running.apply(NOTHING)
 
     def measure(self, mask: Mask) -> None:
         """Read the state of some copies; the others are as they were."""
@@ -207,29 +180,23 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         self._state, self.read_ns = state, np.where(mask, state.time_ns, self.read_ns)
         task = self._task
         load = self._rates() / task.pool.server_capacity_per_s
-        self.observations = task.observation(state, load).astype(np.float32)[:, None]
         terms = task.reward.terms(task.inputs(state, self.weights, self._best_p99_s))
+        self.observations = task.observation(state, load).astype(np.float32)[:, None]
         self.terms = {name: values[:, None] for name, values in terms.items()}
 
     def _observe(self, mask: Mask) -> DeviceState:
-        state = self.pool.read(mask)
+        state = self.running.read(mask)
         self._ended = self._ended + np.where(mask, state.ended, 0)
         self._from_ns = np.where(mask, state.time_ns, self._from_ns)
         return state
 
-    @property
-    def _now(self) -> DeviceState:
-        if self._state is None:
-            raise needs_reset()
-        return self._state
-
     def _rates(self) -> FloatArray:
-        rates: FloatArray = self._now.arrivals / self._measured_s
+        rates: FloatArray = self.now.arrivals / self._measured_s
         return rates
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval, one number a copy, each of shape (E,)."""
-        now = self._now
+        now = self.now
         chosen = now.chosen.sum(axis=1)
         spread = np.where(now.present, now.utilisation, np.nan).reshape(self.n_envs, -1)
         return {
@@ -245,9 +212,6 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             "reports_per_s": now.reports / self._measured_s,
         }
 
-    def finish(self, mask: Mask) -> None:
-        """Do nothing: requests under way at the end are left."""
-
     def finished(self) -> Mask:
         """Tell where Algorithm 1 has come to a result, or the last request of a batch has ended."""
         settings, requests = self._task.settings, self._task.pool.requests
@@ -259,55 +223,35 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
             is_over = is_over | (np.abs(self.terms["p4wise"][:, 0] / weight) == settings.max_reward)
         return is_over
 
-    def info(self, env: int, agent: int) -> Info:
-        """Return what an agent is told beside its observation."""
-        found: Info = {
-            "reward_terms": {name: float(values[env, 0]) for name, values in self.terms.items()},
-            "metrics": {name: float(values[env]) for name, values in self.metrics().items()},
-        }
-        return found | {name: values[env] for name, values in self._told().items()}
-
-    def infos(self) -> Info:
-        """Return what `info` says of every copy and agent, as arrays of shape (E, 1, ...)."""
-        found: Info = {
-            "reward_terms": dict(self.terms),
-            "metrics": {name: values[:, None] for name, values in self.metrics().items()},
-        }
-        return found | {name: values[:, None] for name, values in self._told().items()}
-
-    def _told(self) -> dict[str, npt.NDArray[Any]]:
+    def told(self) -> Told:
+        """Return the weights and the utilisation, and the best weights where they are known."""
         told: dict[str, npt.NDArray[Any]] = {
             "weights": self.weights,
-            "utilisation": self._now.utilisation.mean(axis=1),
+            "utilisation": self.now.utilisation.mean(axis=1),
         }
         if self._best is not None:
             told["best_weights"] = self._best_level
             told["best_p99_ms"] = self._best_p99_s * 1e3
-        return told
-
-    def state(self, env: int) -> FloatArray:
-        """Return the observation: there is one agent."""
-        state: FloatArray = self.observations[env, 0].astype(np.float64)
-        return state
+        return {name: values[:, None] for name, values in told.items()}
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return and forget the finished requests of a copy, at most `record_limit`.
 
         Times count from the first observation: those of the interval before it are below 0.
         """
-        return rows_since(self.pool.records(FLOWS, env), self.origin_ns)
+        return rows_since(self.running.records(FLOWS, env), self.origin_ns)
 
     def under_way(self, env: int) -> npt.NDArray[Any]:
         """Return the requests of a copy that have not ended, as `flow_records` does the others."""
-        return rows_since(self.pool.records(OPEN_FLOWS, env), self.origin_ns)
+        return rows_since(self.running.records(OPEN_FLOWS, env), self.origin_ns)
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""
-        return records_since(self.pool.records(EVENT_RECORDS, env), self.origin_ns)
+        return records_since(self.running.records(EVENT_RECORDS, env), self.origin_ns)
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
-        return self.pool.records(FIDELITY, env)
+        return self.running.records(FIDELITY, env)
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the device positions: mean queues over the servers, and weights."""
@@ -333,22 +277,15 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         queues = self._state.queue[env].mean(axis=0)
         return self._painter.draw(queues, self.weights[env : env + 1], caption)
 
-    def close(self) -> None:
-        """End the pool; the next episode makes a new one."""
-        pool, self._pool = self._pool, None
-        self._state = None
-        if pool is not None:
-            pool.close()
-
     def _make(self, n_envs: int) -> DevicePool:
         pool = self._task.pool
         planned = pool.changed(events=put_off(pool.events, self.origin_ns))
         return self._make_of(planned, n_envs, self._task.settings.record_limit)
 
     def _make_other(self, pool: AcceleratorPool, n_envs: int) -> DevicePool:
-        if self._capabilities.real_time:
+        if self.capabilities.real_time:
             # A search of minutes of real time, and of many copies: in the twin instead.
-            return make_device_pool(SIMULATION, pool, n_envs)
+            return make_backend(DEVICE_POOLS, SIMULATION, pool, n_envs)
         return self._make_of(pool, n_envs, 0)
 
     def _horizon_ns(self) -> int:
@@ -358,11 +295,7 @@ class AcceleratorSystem(SharedTask[AcceleratorTask]):
         return self.origin_ns + (self._max_steps + 1) * self.interval_ns
 
     def _make_of(self, pool: AcceleratorPool, n_envs: int, limit: int) -> DevicePool:
-        spec = self._spec
-        if not isinstance(spec, str):
-            made: DevicePool = made_by(spec, "a DevicePool of a pool and a number", pool, n_envs)
-            return made
         wanted = {"record_limit": limit, "horizon_ns": self._horizon_ns()}
-        defaults = {"record_limit": 0, "horizon_ns": wanted["horizon_ns"]}
-        options = taken_options(wanted, defaults, DEVICE_POOLS.find(spec).options)
-        return make_device_pool(spec, pool, n_envs, options)
+        return make_copies(
+            DEVICE_POOLS, self._spec, pool, n_envs, wanted, wanted | {"record_limit": 0}
+        )

@@ -5,14 +5,26 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
-from dcgym.backends.base import Capabilities, is_backend
+from dcgym.backends.base import Capabilities, is_backend, made_by
+from dcgym.backends.registry import Maker, make_backend
 from dcgym.errors import ConfigError, DcgymError
 from dcgym.registry import Registry
 from dcgym.topologies import Topology
 
-__all__ = ["draws_ahead", "find_object", "stated_capabilities", "taken_options", "topology_of"]
+__all__ = [
+    "draws_ahead",
+    "find_object",
+    "make_copies",
+    "stated_capabilities",
+    "taken_options",
+    "topology_of",
+]
+
+Subject = TypeVar("Subject")
+Made = TypeVar("Made")
 
 
 def draws_ahead(spec: object, makers: Registry[Any]) -> bool:
@@ -114,3 +126,32 @@ def taken_options(
         for name, value in wanted.items()
         if name in known or value != defaults.get(name, value)
     }
+
+
+def make_copies(
+    makers: Registry[Maker[Subject, Made]],
+    spec: object,
+    subject: Subject,
+    n_envs: int,
+    wanted: Mapping[str, object] = MappingProxyType({}),
+    defaults: Mapping[str, object] = MappingProxyType({}),
+) -> Made:
+    """Return copies of what a task runs on; nothing is started.
+
+    Args:
+        makers: The backends that have names.
+        spec: Name of a backend, or a function that makes one of a subject and a number of copies.
+        subject: The topology, the scenario, the pool or the data centre.
+        n_envs: Number of copies.
+        wanted: Options for a backend that is named, by name.
+        defaults: What each is where nobody says anything.
+
+    Raises:
+        ConfigError: There is no such backend, or it cannot be made so.
+    """
+    if isinstance(spec, str):
+        options = taken_options(wanted, defaults, makers.find(spec).options)
+        return make_backend(makers, spec, subject, n_envs, options)
+    kind = f"a backend of a {type(subject).__name__} and a number"
+    made: Made = made_by(spec, kind, subject, n_envs)
+    return made

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dcgym.backends.device_pools import DevicePool
+from dcgym.backends.base import DevicePool
 from dcgym.tasks.accelerators.pool import AcceleratorPool
-from dcgym.tasks.accelerators.protocol import DeviceCommands
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 from dcgym.tasks.accelerators.task import AcceleratorTask
 
 __all__ = ["BestWeights"]
@@ -57,7 +57,7 @@ class BestWeights:
         weights[:, 0] = np.maximum(weights[:, 0], 1.0)
         weights[:, 1:] = levels[:, None]
         pool = self._make(task.pool.changed(events=()), len(levels))
-        pool.reset(np.full(len(levels), SEED, np.uint64), rate_per_s)
+        pool.reset([DeviceEpisode(SEED, rate_per_s)] * len(levels))
         pool.apply(DeviceCommands("wrr", task.settings.server_rule, weights[:, None, :]))
         until_ns = np.full(len(levels), WARM_UP_NS)
         pool.advance(until_ns)

@@ -41,7 +41,7 @@ class DipSystem(EpisodeSystem[DipPlacementTask, DipEpisode]):
             env: Number of the copy.
             seed: Its seed.
         """
-        return DipEpisode(self._task, self.model, env, seed)
+        return DipEpisode(self._task, self.running, env, seed)
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return the VIPs of a copy: number, traffic in bit/s, DIPs, racks with a local mapping."""
@@ -54,7 +54,7 @@ class DipSystem(EpisodeSystem[DipPlacementTask, DipEpisode]):
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of local bytes of racks; at the end of residual mappings and links."""
-        if self._episodes[env] is None:
+        if self._state is None or self._state[env] is None:
             return None
         one, centre = self.episode(env), self._task.data_centre
         rates, places = list[float](), list[int]()

@@ -6,27 +6,27 @@ Shapes: E copies, K inputs of rewards, n numbers of an observation.
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
 from dcgym.backends.records import Fidelity, Record
-from dcgym.config import check_int
-from dcgym.envs.placement_backend import make_copies
-from dcgym.envs.shared_task import DescribedTask, SharedTask
+from dcgym.backends.registry import PLACEMENTS
+from dcgym.envs.backends import make_copies
 from dcgym.envs.system import (
-    MOST_COPIES,
     Actions,
+    BoundTask,
     FloatArray,
     Info,
     Mask,
-    Observations,
+    SystemTask,
     TimeArray,
+    Told,
 )
 from dcgym.errors import ConfigError, needs_reset
 from dcgym.tasks.placement.data_centre import DataCentre
@@ -37,24 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["Episode", "EpisodeSystem", "EpisodeTask"]
 
 
-class EpisodeTask(DescribedTask, Protocol):
+class EpisodeTask(SystemTask, Protocol):
     """What a task of such a system says of itself."""
 
     @property
     def data_centre(self) -> DataCentre:
         """Switches, links and tables."""
-
-    @property
-    def agents(self) -> tuple[str, ...]:
-        """Names of the agents."""
-
-    @property
-    def observation_space(self) -> gym.spaces.Box:
-        """Space of an observation."""
-
-    @property
-    def action_space(self) -> gym.Space[Any]:
-        """Space of an action."""
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -111,8 +99,8 @@ Task = TypeVar("Task", bound=EpisodeTask)
 AnyEpisode = TypeVar("AnyEpisode", bound=Episode)
 
 
-class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
-    """A task of episodes over copies of a placement model (`dcgym.envs.system.System`).
+class EpisodeSystem(BoundTask[Task, Placement, list[AnyEpisode | None]], Generic[Task, AnyEpisode]):
+    """A task of episodes over copies of a placement model.
 
     Steps have no length: time stands still. Subclasses say what an episode is, and draw it.
 
@@ -123,36 +111,27 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         n_envs: Number of copies.
 
     Attributes:
-        seeds: The seed of each copy's episode, shape (E,).
         copies_each: Copies of the model that an episode has.
 
     Raises:
         ConfigError: There is no such backend.
     """
 
-    is_measured_at_once = True
     has_whole_steps = True
-    interval_ns = 0
+    has_action_masks = True
     copies_each = 1
 
     def __init__(self, task: Task, backend: object, n_envs: int = 1) -> None:
-        self._task, self._spec = task, backend
-        self.n_envs = check_int("num_envs", n_envs, 1, MOST_COPIES)
-        self.agents = task.agents
-        self.action_space, self.observation_space = task.action_space, task.observation_space
+        super().__init__(task, backend, n_envs, interval_ns=0)
         self._size = int(task.observation_space.shape[0])
-        self.observations: Observations = np.zeros((n_envs, 1, self._size), np.float32)
-        self.terms: Mapping[str, FloatArray] = {
-            name: np.zeros((n_envs, 1)) for name in task.term_names
-        }
-        self.read_ns = np.zeros(n_envs, np.int64)
-        self.seeds = np.zeros(n_envs, np.uint64)
+        self.terms = {name: np.zeros((n_envs, 1)) for name in task.term_names}
+        self.state_labels = self.observation_labels[task.common]
         self._zeros = np.zeros(n_envs, np.int64)
-        self._episodes: list[AnyEpisode | None] = [None] * n_envs
         # Unknown names must fail here, not in the first episode.
-        self._model: Placement | None = self._make_model()
-        self._capabilities = self._model.capabilities
+        self._backend = self._make_model()
+        self.capabilities = self._backend.capabilities
 
+    @abstractmethod
     def make_episode(self, env: int, seed: int) -> AnyEpisode:
         """Draw the episode of a copy.
 
@@ -160,50 +139,27 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
             env: Number of the copy.
             seed: Its seed.
         """
-        raise NotImplementedError
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Return a second system that goes on from here."""
         made = memo[id(self)] = copy.copy(self)
-        made._model = copy.deepcopy(self._model, memo)
-        made._episodes = [
-            None if one is None or made._model is None else one.moved(made._model)
-            for one in self._episodes
-        ]
+        model = made._backend = copy.deepcopy(self._backend, memo)
+        made._state = None
+        if self._state is not None and model is not None:
+            made._state = [None if one is None else one.moved(model) for one in self._state]
         return made
-
-    @property
-    def backend(self) -> Placement | None:
-        """The model; None after `close` or a failure."""
-        return self._model
-
-    @property
-    def model(self) -> Placement:
-        """The model of running episodes.
-
-        Raises:
-            BackendError: There is none.
-        """
-        if self._model is None:
-            raise needs_reset()
-        return self._model
-
-    @property
-    def state_labels(self) -> list[str]:
-        """Name of each position of `state`."""
-        return self._task.observation_labels[self._task.common]
 
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
         """Draw the episodes of the copies that have a seed."""
-        if self._model is None:
-            self._model = self._make_model()
-        mask = np.zeros(self.n_envs, np.bool_)
-        for env, seed in enumerate(seeds):
-            if seed is None:
-                continue
-            mask[env], self.seeds[env] = True, seed
-            self._episodes[env] = self.make_episode(env, seed)
-        self._show(mask)
+        if self._backend is None:
+            self._backend = self._make_model()
+        if self._state is None:
+            self._state = [None] * self.n_envs
+        drawn, mask = self._begin_seeds(seeds)
+        for env, seed in enumerate(drawn):
+            if seed is not None:
+                self._state[env] = self.make_episode(env, seed)
+        self._look(mask)
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Carry out the actions of all copies but fresh ones.
@@ -220,7 +176,7 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         return self.read_ns
 
     def whole_step(self, actions: Actions, until_ns: TimeArray) -> Mask:
-        """Carry out the actions of all copies, and show what follows (`WholeSteps`).
+        """Carry out the actions of all copies, and show what follows.
 
         Args:
             actions: An action for each copy and agent.
@@ -229,11 +185,8 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         given = self._task.actions_of(actions)
         for env in range(self.n_envs):
             self.episode(env).act(given[env])
-        self._show(None)
+        self._look(None)
         return self.finished()
-
-    def restart(self, mask: Mask) -> None:
-        """Do nothing: an action is never late where time stands still."""
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Do nothing: time stands still."""
@@ -245,7 +198,7 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
 
     def measure(self, mask: Mask) -> None:
         """Show what the last step led to in some copies; the others are as they were."""
-        self._show(mask)
+        self._look(mask)
 
     @cached_property
     def painter(self) -> PlacementPainter:
@@ -259,37 +212,28 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         rows = np.array([self.episode(env).metrics for env in self._all()], np.float64)
         return dict(zip(self._task.metric_names, rows.T, strict=True))
 
-    def finish(self, mask: Mask) -> None:
-        """Do nothing."""
-
     def finished(self) -> Mask:
         """Tell in which copies nothing is left to decide."""
         return np.array([self.episode(env).is_over for env in self._all()])
-
-    has_action_masks = True
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Return which actions are feasible, (E, 1, n)."""
         return np.stack([self.episode(env).mask for env in self._all()])[:, None]
 
-    def info(self, env: int, agent: int) -> Info:
-        """Return what an agent is told beside its observation."""
-        one = self.episode(env)
-        return {
-            "reward_terms": {name: float(values[env, 0]) for name, values in self.terms.items()},
-            "metrics": dict(zip(self._task.metric_names, map(float, one.metrics), strict=True)),
-            **one.info(),
-            "action_mask": one.mask.astype(np.int8),
-        }
+    def told(self) -> Told:
+        """Return what the episodes tell, and the masks, (E, 1, ...)."""
+        told = _stacked([self.episode(env).info() for env in self._all()])
+        return {**told, "action_mask": self.action_masks().astype(np.int8)}
 
-    def infos(self) -> Info:
-        """Return what `info` says of every copy and agent, as arrays of shape (E, 1, ...)."""
-        return {
-            "reward_terms": dict(self.terms),
-            "metrics": {name: values[:, None] for name, values in self.metrics().items()},
-            **_stacked([self.episode(env).info() for env in self._all()]),
-            "action_mask": self.action_masks().astype(np.int8),
-        }
+    def metrics_of(self, env: int) -> dict[str, float]:
+        """Return the metrics of one copy so far."""
+        found = map(float, self.episode(env).metrics)
+        return dict(zip(self._task.metric_names, found, strict=True))
+
+    def told_to(self, env: int, agent: int) -> Info:
+        """Return what the episode of a copy tells, and its mask."""
+        one = self.episode(env)
+        return {**one.info(), "action_mask": one.mask.astype(np.int8)}
 
     def state(self, env: int) -> FloatArray:
         """Return what concerns all rows of the observation."""
@@ -303,13 +247,6 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         """Say how far the episode of a copy can be believed: the model is exact."""
         return Fidelity()
 
-    def close(self) -> None:
-        """End the model; the next episode makes a new one."""
-        model, self._model = self._model, None
-        self._episodes = [None] * self.n_envs
-        if model is not None:
-            model.close()
-
     def episode(self, env: int) -> AnyEpisode:
         """Return where the episode of a copy is.
 
@@ -319,28 +256,29 @@ class EpisodeSystem(SharedTask[Task], Generic[Task, AnyEpisode]):
         Raises:
             BackendError: There is none.
         """
-        found = self._episodes[env]
+        found = self.now[env]
         if found is None:
             raise needs_reset()
         return found
 
     def _make_model(self) -> Placement:
-        return make_copies(self._spec, self._task.data_centre, self.n_envs * self.copies_each)
+        n_envs = self.n_envs * self.copies_each
+        return make_copies(PLACEMENTS, self._spec, self._task.data_centre, n_envs)
 
     def _all(self) -> range:
         return range(self.n_envs)
 
-    def _show(self, mask: Mask | None) -> None:
+    def _look(self, mask: Mask | None) -> None:
         """Make observations and terms of some copies, of all if None."""
         made = np.empty_like(self.observations) if mask is None else self.observations.copy()
         for env in self._all() if mask is None else np.flatnonzero(mask).tolist():
             self.episode(env).observe(made[env, 0])
-        self.observations = made
-        begun = next(one for one in self._episodes if one is not None)
+        begun = next(one for one in self.now if one is not None)
         # Copies that have not begun have no step behind them.
         none = [0.0] * len(begun.inputs)
-        inputs = [none if one is None else one.inputs for one in self._episodes]
+        inputs = [none if one is None else one.inputs for one in self.now]
         terms = self._task.terms(np.array(inputs, np.float64))
+        self.observations = made
         self.terms = {name: found[:, None] for name, found in terms.items()}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.backends.base import Backend
+from dcgym.backends.base import Lifecycle
 from dcgym.backends.records import Record
 from dcgym.config import check_int, check_list
 from dcgym.envs.plain import plain_arguments
@@ -41,7 +41,7 @@ class Face:
         return self.system.task(self._copy)
 
     @property
-    def backend(self) -> Backend | None:
+    def backend(self) -> Lifecycle | None:
         """The backend, or None after `close` or a failure."""
         return self.system.backend
 

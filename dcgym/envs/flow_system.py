@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.envs.network_system import NetworkSystem, make_copies
-from dcgym.envs.system import Actions, FloatArray, Info, Mask, Observations, TimeArray
+from dcgym.envs.network_system import NetworkSystem, make_tasks
+from dcgym.envs.system import Actions, BoundTask, FloatArray, Info, Mask, TimeArray, Told
 from dcgym.errors import ConfigError
 from dcgym.monitors import AGENT_FLOW
 from dcgym.tasks.common.actions import read_actions
@@ -42,11 +42,11 @@ def flow_system(make_task: MakeTask[Settings], settings: Settings, n_envs: int =
     Raises:
         ConfigError: An argument is not allowed.
     """
-    return FlowSystem(*make_copies(make_task, settings, n_envs))
+    return FlowSystem(*make_tasks(make_task, settings, n_envs))
 
 
 class FlowSystem(NetworkSystem):
-    """Copies of a task on flows (`dcgym.envs.system.System`).
+    """Copies of a task on flows.
 
     Args:
         tasks: The task of each copy, all on the same topology.
@@ -64,27 +64,14 @@ class FlowSystem(NetworkSystem):
         self.has_whole_steps = False
         shape = (self.n_envs, len(self.agents))
         self._seen: FlowInterval | None = None
+        # Worked out once, however many agents ask.
+        self._told: Told | None = None
         settings = first.flow_settings
         self._history = np.zeros((*shape, settings.history, len(settings.features)), np.float32)
-        self._flow_terms: Mapping[str, FloatArray] = {}
+        labels = self.observation_labels
+        self.state_labels = [f"{agent}.{label}" for agent in self.agents for label in labels]
         self._link_rates_bps = np.zeros(shape)
-        self._told: dict[str, npt.NDArray[Any]] = {}
         self._base_rtt_s = base_rtt_ns(first.topology) / 1e9
-
-    @property
-    def observations(self) -> Observations:
-        """What the agent of each flow sees, (E, F, n)."""
-        return self._history.reshape(self.n_envs, len(self.agents), -1)
-
-    @property
-    def terms(self) -> Mapping[str, FloatArray]:
-        """Each reward term times its weight, (E, F)."""
-        return self._flow_terms
-
-    @property
-    def state_labels(self) -> list[str]:
-        """Name of each position of `state`."""
-        return [f"{agent}.{label}" for agent in self.agents for label in self.observation_labels]
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Give the commands that the actions mean."""
@@ -97,28 +84,18 @@ class FlowSystem(NetworkSystem):
         lease_ns = self._first.flow_settings.lease_ns
         return self._apply(NetworkCommands(flow_commands=commands, lease_ns=lease_ns))
 
-    def info(self, env: int, agent: int) -> Info:
-        """Return what the agent of a flow is told beside its observation."""
-        told = super().info(env, 0)
-        own = {name: values[env, agent].item() for name, values in self._told.items()}
-        terms = {name: term[env, agent].item() for name, term in self._flow_terms.items()}
-        return told | own | {"reward_terms": terms}
+    def told(self) -> Told:
+        """Return what the network tells, and what is known of each flow, (E, F)."""
+        assert self._seen is not None
+        if self._told is None:
+            count, of_network = len(self.agents), super().told().items()
+            shown = {name: values.repeat(count, axis=1) for name, values in of_network}
+            self._told = {**shown, **self._flow_info(self._seen)}
+        return self._told
 
-    def infos(self) -> Info:
-        """Return what `info` says of every copy and flow, as arrays of shape (E, F, ...)."""
-        count = len(self.agents)
-
-        def of_each(value: Any) -> Any:
-            if isinstance(value, dict):
-                return {name: of_each(one) for name, one in value.items()}
-            return np.repeat(value, count, axis=1)
-
-        told = {name: of_each(value) for name, value in super().infos().items()}
-        return told | self._told | {"reward_terms": dict(self._flow_terms)}
-
-    def state(self, env: int) -> FloatArray:
-        """Return the observations of all flows of a copy."""
-        return np.asarray(self.observations[env].ravel(), np.float64)
+    def told_to(self, env: int, agent: int) -> Info:
+        """Return what the agent of a flow is told."""
+        return BoundTask.told_to(self, env, agent)
 
     def _drawn_rows(self) -> list[Rows]:
         from dcgym.envs.render.rows import RATES, Rows
@@ -167,7 +144,7 @@ class FlowSystem(NetworkSystem):
         if is_first:
             self._begin_flows(chosen)
         before, after = self._flows
-        last, duration_s = self._seen, self._now.duration_s
+        last, duration_s = self._seen, self.now.duration_s
         seen = flow_interval(
             before, after, duration_s, self._link_rates_bps, self._base_rtt_s, last
         )
@@ -175,8 +152,9 @@ class FlowSystem(NetworkSystem):
         features = self._first.observe(self._seen).astype(np.float32)
         shifted = np.concatenate([self._history[:, :, 1:], features[:, :, None]], axis=2)
         self._history = np.where(rows[..., None, None], shifted, self._history)
-        self._flow_terms = self._first.flow_reward.terms(self._seen)
-        self._told = self._flow_info(self._seen)
+        self.observations = self._history.reshape(self.n_envs, len(self.agents), -1)
+        self.terms = self._first.flow_reward.terms(self._seen)
+        self._told = None
 
     def _begin_flows(self, begun: Mask) -> None:
         """Forget the flows of the last episode of some copies."""
@@ -187,8 +165,8 @@ class FlowSystem(NetworkSystem):
     def _check(self, task: NetworkTask) -> None:
         """Refuse a backend that cannot steer flows, and a plan of which nothing can be steered."""
         super()._check(task)
-        if not self._capabilities.flow_control:
-            name = "" if self._network is None else self._network.name
+        if not self.capabilities.flow_control:
+            name = "" if self._backend is None else self._backend.name
             raise ConfigError("backend", name, "one that can steer flows (flow_control)")
         assert isinstance(task, FlowTask)
         task.check_plan(task.plan)

@@ -9,9 +9,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import TimeLimit
 
-from dcgym.envs.system import BoundedEpisodes, System
-
-__all__ = ["limit_around", "limited", "tell_limit"]
+__all__ = ["limit_around", "limited"]
 
 
 def limited(own: int | None, is_asked: bool, around: int | None) -> int | None:
@@ -44,14 +42,3 @@ def limit_around(env: gym.Env[Any, Any]) -> int | None:
             found.append(caller._max_episode_steps)
         frame = frame.f_back
     return min(found, default=None)
-
-
-def tell_limit(system: System, max_steps: int | None) -> None:
-    """Tell a system how many steps the following episodes have, if that concerns it.
-
-    Args:
-        system: The task on its backend.
-        max_steps: The number; None for no limit.
-    """
-    if isinstance(system, BoundedEpisodes):
-        system.bound(max_steps)

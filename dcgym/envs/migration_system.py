@@ -42,7 +42,7 @@ class MigrationSystem(EpisodeSystem[VipMigrationTask, MigrationEpisode]):
             env: Number of the copy.
             seed: Its seed.
         """
-        return MigrationEpisode(self._task, self.model, env, self.n_envs + env, seed)
+        return MigrationEpisode(self._task, self.running, env, self.n_envs + env, seed)
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return the VIPs of a copy: number, traffic in bit/s, DIPs, and switch or -1."""
@@ -50,15 +50,15 @@ class MigrationSystem(EpisodeSystem[VipMigrationTask, MigrationEpisode]):
         table = one.tables[min(one.at + 1, len(one.tables) - 1)]
         kinds = [("vip", "<i8"), ("rate_bps", "<f8"), ("dips", "<i8"), ("switch", "<i4")]
         made = np.empty(len(table), kinds)
-        made["vip"], made["switch"] = np.arange(len(table)), self.model.places(env)
+        made["vip"], made["switch"] = np.arange(len(table)), self.running.places(env)
         made["rate_bps"], made["dips"] = table.bps, table.dips
         return made
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of what switches hold and of the loads of their links."""
-        if self._episodes[env] is None:
+        if self._state is None or self._state[env] is None:
             return None
-        one, places = self.episode(env), self.model.places(env)
+        one, places = self.episode(env), self.running.places(env)
         table = one.tables[min(one.at + 1, len(one.tables) - 1)]
-        links = self.model.link_utilisations(env)
+        links = self.running.link_utilisations(env)
         return self.painter.draw(table.bps, places, links, one.usage, caption)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Capabilities, Network, is_backend, made_by
+from dcgym.backends.base import Network, is_backend, made_by
 from dcgym.backends.ensemble import networks
 from dcgym.backends.records import ENDED_FLOWS, EVENT_RECORDS, FIDELITY, Fidelity, Record
-from dcgym.backends.registry import NETWORKS, make_network
+from dcgym.backends.registry import NETWORKS
 from dcgym.config import check_int
-from dcgym.envs.backends import find_object, taken_options, topology_of
+from dcgym.envs.backends import find_object, make_copies, topology_of
 from dcgym.envs.network_checks import check_network
 from dcgym.envs.scenario_time import rows_since
-from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
+from dcgym.envs.system import Actions, BoundTask, Caption, FloatArray, Info, Mask, TimeArray, Told
 from dcgym.errors import needs_reset
 from dcgym.monitors import StateWords
 from dcgym.tasks.network.activity import Activity
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dcgym.envs.render.network import NetworkPainter
     from dcgym.envs.render.rows import Rows
 
-__all__ = ["NetworkSystem", "make_copies", "network_system"]
+__all__ = ["NetworkSystem", "make_tasks", "network_system"]
 
 Settings = TypeVar("Settings", bound=NetworkSettings)
 Task = TypeVar("Task", bound=NetworkTask)
@@ -52,10 +52,10 @@ def network_system(
     Raises:
         ConfigError: An argument is not allowed.
     """
-    return NetworkSystem(*make_copies(make_task, settings, n_envs))
+    return NetworkSystem(*make_tasks(make_task, settings, n_envs))
 
 
-def make_copies(
+def make_tasks(
     make_task: Callable[[Settings, Topology | None], Task], settings: Settings, n_envs: int
 ) -> tuple[list[Task], object]:
     """Return the tasks of some copies, and the backend that the settings name.
@@ -75,8 +75,8 @@ def make_copies(
     return [first, *(first.another() for _ in range(n_envs - 1))], backend
 
 
-class NetworkSystem:
-    """Copies of a task on a network (`dcgym.envs.system.System`).
+class NetworkSystem(BoundTask[NetworkTask, Network, Measured]):
+    """Copies of a task on a network.
 
     Args:
         tasks: The task of each copy, all on the same topology.
@@ -86,18 +86,13 @@ class NetworkSystem:
         ConfigError: The backend cannot do what the tasks ask for.
     """
 
-    is_measured_at_once = True
-
     def __init__(self, tasks: Sequence[NetworkTask], backend: object) -> None:
+        first = tasks[0]
+        super().__init__(first, backend, len(tasks), first.interval_ns)
         self.tasks = tuple(tasks)
-        first, self.n_envs = self.tasks[0], len(self.tasks)
-        self.agents: tuple[str, ...] = first.agents
-        self.interval_ns = first.interval_ns
-        self.action_space, self.observation_space = first.action_space, first.observation_space
         self._meter = Meter(
             first, StateWords(len(first.topology.switch_ports), len(first.topology.hosts))
         )
-        self._measured: Measured | None = None
         # What is in force of each decision, (E, n) each.
         self._values = [np.tile(one.initial, (self.n_envs, 1)) for one in first.decisions]
         self._traffic = Traffic(np.zeros(self.n_envs))
@@ -107,79 +102,22 @@ class NetworkSystem:
         self._new_events = np.zeros(self.n_envs, np.int64)
         # Made with the first picture.
         self._painter: NetworkPainter | None = None
-        self._spec = backend
         # Unknown names and options must fail here, not in the first episode.
-        self._network: Network | None = self._make()
+        self._backend = self._make()
+        self.capabilities = self._backend.capabilities
         # The same while an episode runs, where it can do so: to find that out takes longer than it.
         self._runs: CompiledRuns | None = None
-        self._capabilities = self._network.capabilities
         self._check(first)
         self.has_whole_steps = (
-            isinstance(self._network, CompiledRuns)
-            and not self._capabilities.real_time
+            isinstance(self._backend, CompiledRuns)
+            and not self.capabilities.real_time
             and self._meter.can_run
             and self.interval_ns > 0
         )
 
-    @property
-    def backend(self) -> Network | None:
-        """The networks; None after `close` or a failure."""
-        return self._network
-
-    @property
-    def network(self) -> Network:
-        """The networks of running episodes.
-
-        Raises:
-            BackendError: There are none.
-        """
-        if self._network is None:
-            raise needs_reset()
-        return self._network
-
-    @property
-    def observations(self) -> Observations:
-        """What the agent of each copy sees, (E, 1, n)."""
-        # Made anew with each measurement: nobody else holds it.
-        return self._now.observation[:, None]
-
-    @property
-    def terms(self) -> Mapping[str, FloatArray]:
-        """Each reward term times its weight, (E, 1)."""
-        return {name: term[:, None] for name, term in self._now.terms.items()}
-
-    @property
-    def read_ns(self) -> TimeArray:
-        """When each copy was read, (E,)."""
-        return self._meter.time_ns
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the backend can do."""
-        return self._capabilities
-
-    @property
-    def observation_labels(self) -> list[str]:
-        """Name of each position of an observation."""
-        return self.tasks[0].observation_labels
-
-    @property
-    def state_labels(self) -> list[str]:
-        """Name of each position of `state`: those of the observation."""
-        return self.observation_labels
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Names of the options that `begin` takes."""
-        return self.tasks[0].options
-
     def task(self, env: int = 0) -> NetworkTask:
         """Return the task of a copy."""
         return self.tasks[env]
-
-    def draw_seed(self, generator: np.random.Generator) -> int:
-        """Draw the seed of an episode."""
-        return self.tasks[0].draw_seed(generator)
 
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
         """Begin an episode in each copy that has a seed, and measure it."""
@@ -187,19 +125,20 @@ class NetworkSystem:
             None if seed is None else task.begin(seed, options)
             for task, seed in zip(self.tasks, seeds, strict=True)
         ]
-        if self._network is None:
-            self._network = self._make()
+        if self._backend is None:
+            self._backend = self._make()
         for task, episode in zip(self.tasks, episodes, strict=True):
             if episode is not None:
                 self._check(task)
-        self._network.reset(episodes)
-        self._runs = self._network if isinstance(self._network, CompiledRuns) else None
-        begun = np.array([episode is not None for episode in episodes])
+        self._backend.reset(episodes)
+        self._runs = self._backend if isinstance(self._backend, CompiledRuns) else None
+        _, begun = self._begin_seeds(seeds)
         self._values = self._initial_where(begun)
         self._apply()
         self._note_plans()
         # Read after the action was in force.
-        self._meter.begin(self._network.read(begun), begun)
+        self._meter.begin(self._backend.read(begun), begun)
+        self.read_ns = self._meter.time_ns
         self._begun_ns = np.where(begun, self.read_ns, self._begun_ns)
         for env in np.flatnonzero(begun).tolist():
             self._told_events[env] = 0
@@ -230,14 +169,15 @@ class NetworkSystem:
         self._apply()
         if self._runs is None:
             raise needs_reset()
-        self._measured = self._meter.run(self._runs, until_ns, self._values, self._traffic)
+        self._note(self._meter.run(self._runs, until_ns, self._values, self._traffic))
         if self.tasks[0].events:
             self._count_events(range(self.n_envs))
         return self.finished()
 
     def restart(self, mask: Mask) -> None:
         """Begin the present interval anew in some copies."""
-        self._meter.restart(self.network.read(mask), mask)
+        self._meter.restart(self.running.read(mask), mask)
+        self.read_ns = self._meter.time_ns
 
     def last_states(self) -> tuple[NetworkState, NetworkState]:
         """Return the states of the copies when their last interval began, and when it ended.
@@ -248,68 +188,55 @@ class NetworkSystem:
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time."""
-        return self.network.advance(until_ns)
+        return self.running.advance(until_ns)
 
     def now_ns(self) -> TimeArray:
         """Return the time of each copy."""
-        return self.network.apply(NOTHING)
+        return self.running.apply(NOTHING)
 
     def measure(self, mask: Mask) -> None:
         """Read the state of some copies."""
         asked = None if np.count_nonzero(mask) == self.n_envs else mask
-        self._meter.end(self.network.read(asked), asked)
+        self._meter.end(self.running.read(asked), asked)
         self._measure(asked)
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval."""
-        return self._now.metrics
-
-    def finish(self, mask: Mask) -> None:
-        """Do nothing: flows under way are recorded as unfinished."""
+        return self.now.metrics
 
     def finished(self) -> Mask:
         """Tell in which copies every flow of the plan has ended."""
         return self._meter.states[1].finished
 
-    def info(self, env: int, agent: int) -> Info:
-        """Return what the agent of a copy is told beside its observation."""
-        now = self._now
-        return {
-            "reward_terms": {name: term.item(env) for name, term in now.terms.items()},
-            "metrics": now.metrics_of(env),
-            "events": self._new_events.item(env),
-            **{name: values[env] for name, values in now.info.items()},
-        }
+    def metrics_of(self, env: int) -> dict[str, float]:
+        """Return the metrics of one copy."""
+        return self.now.metrics_of(env)
 
-    def infos(self) -> Info:
-        """Return what `info` says of every copy, as arrays of shape (E, 1, ...)."""
-        now = self._now
-        return {
-            "reward_terms": dict(self.terms),
-            "metrics": {name: values[:, None] for name, values in now.metrics.items()},
-            "events": self._new_events[:, None].copy(),
-            **{name: values[:, None] for name, values in now.info.items()},
-        }
+    def told(self) -> Told:
+        """Return the events of the interval, and what the decisions show of themselves, (E, 1)."""
+        shown = {name: values[:, None] for name, values in self.now.info.items()}
+        return {"events": self._new_events[:, None].copy(), **shown}
 
-    def state(self, env: int) -> FloatArray:
-        """Return the observation: the one agent sees everything that is measured."""
-        return np.asarray(self._now.observation[env], np.float64)
+    def told_to(self, env: int, agent: int) -> Info:
+        """Return what `told` says of one copy, in a third of the time."""
+        shown = {name: values[env] for name, values in self.now.info.items()}
+        return {"events": self._new_events.item(env), **shown}
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return the flows of a copy that have ended; times count from the first observation."""
-        return rows_since(self.network.records(ENDED_FLOWS, env), int(self._begun_ns[env]))
+        return rows_since(self.running.records(ENDED_FLOWS, env), int(self._begun_ns[env]))
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have taken effect in a copy's episode."""
-        return self.network.records(EVENT_RECORDS, env) if self.tasks[env].events else []
+        return self.running.records(EVENT_RECORDS, env) if self.tasks[env].events else []
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
-        return self.network.records(FIDELITY, env)
+        return self.running.records(FIDELITY, env)
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the network with load, queues and what is decided."""
-        measured, task = self._measured, self.tasks[env]
+        measured, task = self._state, self.tasks[env]
         if measured is None:
             return None
         from dcgym.envs.render.network import NetworkPainter
@@ -331,9 +258,8 @@ class NetworkSystem:
 
     def close(self) -> None:
         """End the networks; the next episode makes new ones."""
-        network, self._network, self._runs = self._network, None, None
-        if network is not None:
-            network.close()
+        super().close()
+        self._runs = None
 
     def _initial_where(self, mask: Mask) -> list[FloatArray]:
         """Return what is in force, and in some copies what episodes begin with."""
@@ -343,7 +269,7 @@ class NetworkSystem:
     def _apply(self, others: NetworkCommands = NOTHING) -> TimeArray:
         """Put what is decided, and other commands, in force; returns when all of it was."""
         commands = self.tasks[0].commands(self._values)
-        return self.network.apply(commands if others is NOTHING else commands | others)
+        return self.running.apply(commands if others is NOTHING else commands | others)
 
     def _note_plans(self) -> None:
         """Learn what the rewards have to know of the episodes' plans."""
@@ -352,38 +278,37 @@ class NetworkSystem:
         self._traffic = Traffic(deliverable_bps, is_hidden if is_hidden.any() else None)
 
     def _measure(self, mask: Mask | None, *, is_first: bool = False) -> None:
-        self._measured = self._meter.measure(
-            self._values, self._traffic, measured=mask, is_first=is_first
+        self._note(
+            self._meter.measure(self._values, self._traffic, measured=mask, is_first=is_first)
         )
         if self.tasks[0].events:
             self._count_events(
                 range(self.n_envs) if mask is None else np.flatnonzero(mask).tolist()
             )
 
+    def _note(self, measured: Measured) -> None:
+        # Made anew with each measurement: nobody else holds its arrays.
+        self._state, self.read_ns = measured, self._meter.time_ns
+        self.observations = measured.observation[:, None]
+        self.terms = {name: term[:, None] for name, term in measured.terms.items()}
+
     def _count_events(self, envs: Iterable[int]) -> None:
         for env in envs:
-            told, count = self._told_events[env], len(self.network.records(EVENT_RECORDS, env))
+            told, count = self._told_events[env], len(self.running.records(EVENT_RECORDS, env))
             self._new_events[env], self._told_events[env] = count - told, count
-
-    @property
-    def _now(self) -> Measured:
-        if self._measured is None:
-            raise needs_reset()
-        return self._measured
 
     def _make(self) -> Network:
         spec, topology = self._spec, self.tasks[0].topology
         if isinstance(spec, str):
-            maker, task = NETWORKS.find(spec), self.tasks[0]
-            options = taken_options(task.backend_options(), task.default_options(), maker.options)
-            return make_network(spec, topology, self.n_envs, options)
+            wanted, defaults = self.tasks[0].backend_options(), self.tasks[0].default_options()
+            return make_copies(NETWORKS, spec, topology, self.n_envs, wanted, defaults)
         kind = "a Network of a topology; or a Network"
         make = (lambda _: spec) if is_backend(spec) else spec
         return networks(self.n_envs, lambda: made_by(make, kind, topology))
 
     def _check(self, task: NetworkTask) -> None:
         """Refuse what the backend cannot do."""
-        check_network(task, self._capabilities)
+        check_network(task, self.capabilities)
 
 
 def _of_network(actions: Actions) -> Sequence[Any] | npt.NDArray[Any]:

@@ -40,21 +40,21 @@ class PlacementSystem(EpisodeSystem[VipPlacementTask, PlacementEpisode]):
             env: Number of the copy.
             seed: Its seed.
         """
-        return PlacementEpisode(self._task, self.model, env, seed)
+        return PlacementEpisode(self._task, self.running, env, seed)
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return the VIPs of a copy: number, traffic in bit/s, DIPs, and switch or -1."""
         one = self.episode(env)
         kinds = [("vip", "<i8"), ("rate_bps", "<f8"), ("dips", "<i8"), ("switch", "<i4")]
         made = np.empty(len(one.table), kinds)
-        made["vip"], made["switch"] = np.arange(len(one.table)), self.model.places(env)
+        made["vip"], made["switch"] = np.arange(len(one.table)), self.running.places(env)
         made["rate_bps"], made["dips"] = one.table.bps, one.table.dips
         return made
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of what switches hold and of the loads of their links."""
-        if self._episodes[env] is None:
+        if self._state is None or self._state[env] is None:
             return None
-        one, places = self.episode(env), self.model.places(env)
-        links = self.model.link_utilisations(env)
+        one, places = self.episode(env), self.running.places(env)
+        links = self.running.link_utilisations(env)
         return self.painter.draw(one.table.bps, places, links, one.usage, caption)

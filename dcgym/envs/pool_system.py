@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Pool, made_by
+from dcgym.backends.base import Pool
 from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, OPEN_FLOWS, Fidelity, Record
-from dcgym.backends.registry import POOLS, make_pool
-from dcgym.config import check_int
-from dcgym.envs.backends import draws_ahead, find_object, taken_options
+from dcgym.backends.registry import POOLS
+from dcgym.envs.backends import draws_ahead, find_object, make_copies
 from dcgym.envs.infos import ValueArray
 from dcgym.envs.pool_checks import check_pool
 from dcgym.envs.pool_flows import serve_out, traffic_ns
 from dcgym.envs.scenario_time import records_since, rows_since
-from dcgym.envs.shared_task import SharedTask, drawn_seeds
-from dcgym.envs.system import Actions, Caption, FloatArray, Info, Mask, TimeArray
-from dcgym.errors import ConfigError, needs_reset
+from dcgym.envs.system import Actions, BoundTask, Caption, FloatArray, Info, Mask, TimeArray, Told
+from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.measure import (
     COUNTERS,
     balancer_index,
@@ -66,8 +64,8 @@ def pool_system(
     return PoolSystem(make_task(settings), find_object(settings.backend), n_envs)
 
 
-class PoolSystem(SharedTask[BalancingTask]):
-    """A task on copies of a pool (`dcgym.envs.system.System`).
+class PoolSystem(BoundTask[BalancingTask, Pool, PoolState]):
+    """A task on copies of a pool.
 
     Args:
         task: The task.
@@ -77,7 +75,6 @@ class PoolSystem(SharedTask[BalancingTask]):
 
     Attributes:
         reward: Terms and weights.
-        seeds: The seed of each copy's episode, shape (E,).
         origin_ns: The first observation of an episode on the pool's clock: time 0 of the scenario.
         scenario: The task's on the pool's clock.
 
@@ -88,9 +85,7 @@ class PoolSystem(SharedTask[BalancingTask]):
     is_measured_at_once = False
 
     def __init__(self, task: BalancingTask, backend: object, n_envs: int = 1) -> None:
-        self._task, self._spec, self.n_envs = task, backend, check_int("num_envs", n_envs, 1)
-        self.agents, self.interval_ns = task.agents, task.interval_ns
-        self.action_space, self.observation_space = task.action_space, task.observation_space
+        super().__init__(task, backend, n_envs, task.interval_ns)
         groups = task.scenario.server_groups
         self._workers = np.array([group.workers for group in groups], np.float64)
         self._chosen = list(task.controlled)
@@ -101,73 +96,43 @@ class PoolSystem(SharedTask[BalancingTask]):
         self._last_actions = task.weight_map.unit(self._idle).copy()
         self._weights = np.ones((n_envs, task.scenario.balancers, task.n_servers))
         self._before = self._counts = {name: np.zeros(n_envs) for name in COUNTERS}
-        self.observations = np.zeros((n_envs, task.n_agents, *self.observation_space.shape), "f4")
-        self.read_ns, self._over_ns = np.zeros(n_envs, np.int64), np.full(n_envs, NEVER_NS)
-        self._known_metrics: dict[int, Mapping[str, float]] = {}
+        self._over_ns = np.full(n_envs, NEVER_NS)
+        self._known_metrics: dict[int, dict[str, float]] = {}
         # Made with the first picture.
         self._painter: PoolPainter | None = None
-        self.seeds = np.zeros(n_envs, np.uint64)
         self._max_steps = task.settings.max_steps
-        self._state: PoolState | None = None
         # Unknown names and options must fail here, not in the first episode.
         self._begin_at(is_real_time=False)
-        self._pool: Pool | None = self._make()
-        self._capabilities = self._pool.capabilities
-        check_pool(task, self._capabilities)
-        if self._capabilities.real_time:
-            self._pool.close()
+        self._backend = self._make()
+        self.capabilities = can = self._backend.capabilities
+        check_pool(task, can)
+        if can.real_time:
+            self._backend.close()
             self._begin_at(is_real_time=True)
-            self._pool = self._make()
+            self._backend = self._make()
         # Users whose answers come sooner send more: their flows are not those of the shadow.
         is_open = not task.scenario.workload.is_closed_loop
-        self.reward = task.make_reward(self._capabilities.shadows and is_open)
+        self.reward = task.make_reward(can.shadows and is_open)
         # The same flows under SED, for the term that compares.
         self._shadow = self._make_shadow()
-        self.terms: dict[str, FloatArray] = {
-            name: np.zeros((n_envs, task.n_agents)) for name in self.reward.weights
-        }
-
-    @property
-    def backend(self) -> Pool | None:
-        """The pool; None after `close` or a failure."""
-        return self._pool
-
-    @property
-    def pool(self) -> Pool:
-        """The pool of running episodes.
-
-        Raises:
-            BackendError: There is none.
-        """
-        if self._pool is None:
-            raise needs_reset()
-        return self._pool
-
-    @property
-    def _now(self) -> PoolState:
-        if self._state is None:
-            raise needs_reset()
-        return self._state
-
-    @property
-    def state_labels(self) -> list[str]:
-        """Name of each position of `state`."""
+        self.terms = {name: np.zeros((n_envs, task.n_agents)) for name in self.reward.weights}
+        queues = [f"server{number}.queue" for number in range(task.n_servers)]
         seen = [f"{agent}.{name}" for agent in self.agents for name in self.observation_labels]
-        return seen + [f"server{number}.queue" for number in range(self._task.n_servers)]
+        self.state_labels = seen + queues
 
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
         """Empty the copies that have a seed, and fill them; the next interval measures them."""
-        mask, drawn = drawn_seeds(seeds, self._task.settings.paths)
-        if self._pool is None:
-            self._pool = self._make()
+        if self._backend is None:
+            self._backend = self._make()
             self._shadow = self._make_shadow()
-        self.seeds = np.where(mask, drawn, self.seeds)
-        for pool in filter(None, (self._pool, self._shadow)):
+        main = self._backend
+        drawn, mask = self._begin_seeds(seeds, self._task.settings.paths)
+        for pool in filter(None, (main, self._shadow)):
             self._lead_in(pool, drawn, mask)
-        self._pool.apply(PoolCommands(rules=self._task.rules, sampled=self._chosen), mask)
+        main.apply(PoolCommands(rules=self._task.rules, sampled=self._chosen), mask)
         counted = dict.fromkeys(COUNTERS, np.zeros(self.n_envs))
         if self._lead_in_ns:
-            counted = counts(self._pool.read())
+            counted = counts(main.read())
         self._set_counts(counted, mask)
         # Not the time that real clocks show by now: the first observation is one interval later.
         self.read_ns = np.where(mask, self._lead_in_ns, self.read_ns)
@@ -184,9 +149,9 @@ class PoolSystem(SharedTask[BalancingTask]):
             if draws_ahead(self._spec, POOLS):
                 self.close()
 
-    def _lead_in(self, pool: Pool, seeds: npt.NDArray[np.uint64], mask: Mask) -> None:
+    def _lead_in(self, pool: Pool, seeds: Sequence[int | None], mask: Mask) -> None:
         """Empty some copies and let traffic fill them under SED."""
-        pool.reset(seeds, mask=mask)
+        pool.reset(seeds)
         if self._lead_in_ns or pool is self._shadow:
             # Nobody reads what the shadow's balancers sample.
             sampled = () if pool is self._shadow else None
@@ -215,11 +180,11 @@ class PoolSystem(SharedTask[BalancingTask]):
         self._weights[:, self._at] = weights
         self._last_actions = units
         commands = PoolCommands(weights=self._weights)
-        return self.pool.apply(commands, None if actions is not None else fresh)
+        return self.running.apply(commands, None if actions is not None else fresh)
 
     def restart(self, mask: Mask) -> None:
         """Begin the present interval anew in some copies."""
-        state = self.pool.read()
+        state = self.running.read()
         self._set_counts(counts(state), mask)
         self.read_ns = np.where(mask, state.time_ns, self.read_ns)
 
@@ -227,22 +192,22 @@ class PoolSystem(SharedTask[BalancingTask]):
         """Run each copy until its time."""
         if self._shadow is not None:
             self._shadow.advance(until_ns)
-        return self.pool.advance(until_ns)
+        return self.running.advance(until_ns)
 
     def now_ns(self) -> TimeArray:
-        """Return the time of each copy."""
-        return self.pool.apply(NOTHING)
+        """Return the time of each copy, (E,)."""
+        return self.running.apply(NOTHING)
 
     def measure(self, mask: Mask) -> None:
         """Read the state of all copies: those that have not gone on are as they were."""
         task, chosen = self._task, self._chosen
-        state = self._state = self.pool.read()
+        state = self._state = self.running.read()
         self.read_ns = state.time_ns
         observed = task.observation.observe(measurements(state.seen, chosen), self._last_actions)
-        self.observations = observed.reshape(self.n_envs, task.n_agents, -1)
         shadow = None if self._shadow is None else self._shadow.read().seen.ongoing
         inputs = load_inputs(state, chosen, rate_per_s=task.rate_per_s, shadow=shadow)
         terms = self.reward.terms(inputs)
+        self.observations = observed.reshape(self.n_envs, task.n_agents, -1)
         self.terms = {name: self._by_agent(values) for name, values in terms.items()}
         before = self._counts
         if np.count_nonzero(mask) < self.n_envs:
@@ -253,58 +218,54 @@ class PoolSystem(SharedTask[BalancingTask]):
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval (`dcgym.tasks.balancing.measure`), each (E,)."""
-        return interval_metrics(self._now, self._workers, self._before, self._counts)
+        return interval_metrics(self.now, self._workers, self._before, self._counts)
 
     def finish(self, mask: Mask) -> None:
         """Let the flows of episodes that are over come to their end, if the settings ask for it."""
         limit_ns = self._task.settings.drain_ns
         if limit_ns:
-            over_ns = serve_out(self.pool, mask, limit_ns, self.interval_ns)
+            over_ns = serve_out(self.running, mask, limit_ns, self.interval_ns)
             self._over_ns = np.where(mask, over_ns, self._over_ns)
 
-    def finished(self) -> Mask:
-        """Tell that nothing is ever finished: traffic does not end."""
-        return np.zeros(self.n_envs, np.bool_)
+    def metrics_of(self, env: int) -> dict[str, float]:
+        """Return the metrics of one copy, worked out once however many agents ask."""
+        if env not in self._known_metrics:
+            self._known_metrics[env] = super().metrics_of(env)
+        return dict(self._known_metrics[env])
 
-    def info(self, env: int, agent: int) -> Info:
-        """Return what an agent is told beside its observation."""
-        own = self._balancers_of(agent)
-        servers = server_info(self._now.seen, own, env, origin_ns=self.origin_ns)
+    def told(self) -> Told:
+        """Return what is known of the servers, and the weights, (E, A, ...)."""
+        shape = (self.n_envs, self._task.n_agents, -1)
+        servers = server_info(self.now.seen, self._chosen, origin_ns=self.origin_ns)
+        return {
+            # Balancers of one agent follow on each other.
+            "servers": {name: v.reshape(*shape, *v.shape[3:]) for name, v in servers.items()},
+            "weights": self._weights[:, self._chosen].reshape(shape),
+        }
+
+    def told_to(self, env: int, agent: int) -> Info:
+        """Return what an agent knows of the servers, and its weights."""
+        per_agent = self._task.balancers_per_agent
+        own = self._chosen[agent * per_agent : (agent + 1) * per_agent]
+        servers = server_info(self.now.seen, own, env, origin_ns=self.origin_ns)
         servers["probe_time_s"] = servers["probe_time_s"].view(ValueArray)
         return {
-            "reward_terms": {name: float(v[env, agent]) for name, v in self.terms.items()},
-            "metrics": dict(self._metrics_of(env)),
             "servers": {name: v.reshape(-1, *v.shape[3:]) for name, v in servers.items()},
             "weights": self._weights[env, own].reshape(-1),
         }
 
-    def infos(self) -> Info:
-        """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
-        n_envs, n_agents = self.n_envs, self._task.n_agents
-        metrics = self.metrics()
-        servers = server_info(self._now.seen, self._chosen, origin_ns=self.origin_ns)
-        return {
-            "reward_terms": dict(self.terms),
-            "metrics": {k: np.repeat(v[:, None], n_agents, axis=1) for k, v in metrics.items()},
-            # Balancers of one agent follow on each other.
-            "servers": {
-                name: v.reshape(n_envs, n_agents, -1, *v.shape[3:]) for name, v in servers.items()
-            },
-            "weights": self._weights[:, self._chosen].reshape(n_envs, n_agents, -1),
-        }
-
     def state(self, env: int) -> FloatArray:
         """Return what all agents see, and what no balancer does: the flows at each server."""
-        queues = self._now.truth.queue[env] / STATE_SCALE
+        queues = self.now.truth.queue[env] / STATE_SCALE
         return np.concatenate([self.observations[env].reshape(-1), queues / (queues + 1)])
 
     def flow_records(self, env: int) -> npt.NDArray[Any]:
         """Return and forget the finished flows of a copy's episode, at most `record_limit`."""
-        return self._of_episode(env, self.pool.records(FLOWS, env))
+        return self._of_episode(env, self.running.records(FLOWS, env))
 
     def under_way(self, env: int) -> npt.NDArray[Any]:
         """Return the flows of a copy that have not ended, as `flow_records` does the others."""
-        return self._of_episode(env, self.pool.records(OPEN_FLOWS, env))
+        return self._of_episode(env, self.running.records(OPEN_FLOWS, env))
 
     def _of_episode(self, env: int, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # What began before the first observation is nobody's doing.
@@ -313,11 +274,11 @@ class PoolSystem(SharedTask[BalancingTask]):
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have happened in a copy's episode."""
-        return records_since(self.pool.records(EVENT_RECORDS, env), self.origin_ns)
+        return records_since(self.running.records(EVENT_RECORDS, env), self.origin_ns)
 
     def fidelity(self, env: int) -> Fidelity:
         """Say how far the episode of a copy can be believed."""
-        return self.pool.records(FIDELITY, env)
+        return self.running.records(FIDELITY, env)
 
     def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
         """Return a picture of the servers with their flows and weights."""
@@ -333,10 +294,10 @@ class PoolSystem(SharedTask[BalancingTask]):
 
     def close(self) -> None:
         """End the pool; the next episode makes a new one."""
-        pools = self._pool, self._shadow
-        self._pool = self._shadow = None
-        for pool in filter(None, pools):
-            pool.close()
+        super().close()
+        shadow, self._shadow = self._shadow, None
+        if shadow is not None:
+            shadow.close()
 
     def _subject(self) -> str:
         scenario, count = self._task.scenario, len(self._chosen)
@@ -361,18 +322,6 @@ class PoolSystem(SharedTask[BalancingTask]):
         mean: FloatArray = values.reshape(self.n_envs, -1, per_agent).mean(axis=2)
         return mean
 
-    def _metrics_of(self, env: int) -> Mapping[str, float]:
-        """Return the metrics of a copy, worked out once however many agents ask."""
-        if env not in self._known_metrics:
-            self._known_metrics[env] = {
-                name: float(values[env]) for name, values in self.metrics().items()
-            }
-        return self._known_metrics[env]
-
-    def _balancers_of(self, agent: int) -> list[int]:
-        per_agent = self._task.balancers_per_agent
-        return self._chosen[agent * per_agent : (agent + 1) * per_agent]
-
     def _make_shadow(self) -> Pool | None:
         return self._make(record_limit=0) if GAIN_OVER_SED in self.reward.weights else None
 
@@ -383,18 +332,11 @@ class PoolSystem(SharedTask[BalancingTask]):
         self.scenario = self._task.scenario.put_off(self.origin_ns)
 
     def _make(self, record_limit: int | None = None) -> Pool:
-        spec, scenario = self._spec, self.scenario
-        if not isinstance(spec, str):
-            kind = "a Pool of a scenario and a number"
-            made: Pool = made_by(spec, kind, scenario, self.n_envs)
-            return made
-        maker, settings = POOLS.find(spec), self._task.settings
+        settings = self._task.settings
         wanted = {
             "record_limit": settings.record_limit if record_limit is None else record_limit,
             "warm_up_ns": settings.warm_up_ns + self.origin_ns,
             "horizon_ns": self.origin_ns + traffic_ns(self._task, self._max_steps),
         }
         defaults = {**wanted, "record_limit": 0, "warm_up_ns": self.origin_ns}
-        return make_pool(
-            spec, scenario, self.n_envs, taken_options(wanted, defaults, maker.options)
-        )
+        return make_copies(POOLS, self._spec, self.scenario, self.n_envs, wanted, defaults)

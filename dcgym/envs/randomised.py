@@ -11,26 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Backend, Capabilities
+from dcgym.backends.base import Lifecycle
 from dcgym.backends.records import Fidelity, Record
-from dcgym.config import check_int
-from dcgym.envs.limits import tell_limit
 from dcgym.envs.randomised_spaces import LargestSpaces, stacked
 from dcgym.envs.system import (
-    MOST_COPIES,
     Actions,
+    BoundTask,
     Caption,
     FloatArray,
     Info,
     Mask,
-    MaskedActions,
-    Observations,
     System,
     TimeArray,
+    Told,
 )
 from dcgym.errors import ConfigError
 from dcgym.json_text import json_text
@@ -92,8 +88,8 @@ def largest_rows(system: System) -> RowLayout | None:
     return rows
 
 
-class RandomisedSystem:
-    """Copies of a task whose settings differ (`dcgym.envs.system.System`).
+class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
+    """Copies of a task whose settings differ.
 
     Args:
         make: Binds copies of the task to a backend.
@@ -105,7 +101,6 @@ class RandomisedSystem:
     """
 
     def __init__(self, make: Make[Any], settings: TaskSettings, n_envs: int) -> None:
-        self.n_envs = check_int("num_envs", n_envs, 1, MOST_COPIES)
         self._make, self._settings = make, settings
         self._draws = Draws(settings.randomise, settings.drawn_fields)
         self._is_shared = (
@@ -115,87 +110,46 @@ class RandomisedSystem:
             and settings.paths == "shared"
         )
         self._spaces = LargestSpaces(self._candidates())
-        self._largest = self._spaces.system
-        self.agents = self._largest.agents
-        self.interval_ns = self._largest.interval_ns
-        self.is_measured_at_once = self._largest.is_measured_at_once
-        self.action_space: gym.Space[Any] = self._spaces.action_space
+        self._largest = largest = self._spaces.system
+        super().__init__(largest.task(), settings.backend, n_envs, largest.interval_ns)
+        self.is_measured_at_once = largest.is_measured_at_once
+        self.has_action_masks = largest.has_action_masks
+        self.capabilities = largest.capabilities
+        self.state_labels = largest.state_labels
+        self.observation_labels = self._spaces.labels
+        self.action_space = self._spaces.action_space
         self.observation_space = self._spaces.observation_space
         self._inner: list[System | None] = [None] * n_envs
         self._drawn: list[dict[str, object]] = [{} for _ in range(n_envs)]
         self._rejected = np.zeros(n_envs, np.int64)
 
-    def inner(self, env: int) -> System:
-        """Return the system of a copy's episode; the largest one before the first."""
-        return self._inner[env] or self._largest
-
     @property
-    def observations(self) -> Observations:
-        """What the agents see, shape (E, A, n)."""
-        made = np.zeros((self.n_envs, len(self.agents), *self.observation_space.shape), np.float32)
-        for env in range(self.n_envs):
-            own = self.inner(env)
-            made[env][:, self._spaces.observed(own)] = own.observations[0]
-        return made
-
-    @property
-    def terms(self) -> Mapping[str, FloatArray]:
-        """Each reward term times its weight, shape (E, A); 0 where a copy has no such term."""
-        return cast("Mapping[str, FloatArray]", stacked([dict(one.terms) for one in self._all()]))
-
-    @property
-    def read_ns(self) -> TimeArray:
-        """When the present state was read, shape (E,)."""
-        return np.concatenate([one.read_ns for one in self._all()])
-
-    @property
-    def state_labels(self) -> list[str]:
-        """Name of each position of `state`."""
-        return self._largest.state_labels
-
-    @property
-    def backend(self) -> Backend | None:
+    def backend(self) -> Lifecycle | None:
         """The backend of the first copy; None where it has been closed or has failed."""
         return self.inner(0).backend
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the backend can do."""
-        return self._largest.capabilities
-
-    @property
-    def observation_labels(self) -> list[str]:
-        """Name of each position of an observation."""
-        return self._spaces.labels
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Names of the options that `begin` takes."""
-        return self._largest.options
+    def inner(self, env: int) -> System:
+        """Return the system of a copy's episode; the largest one before the first."""
+        return self._inner[env] or self._largest
 
     def task(self, env: int = 0) -> Any:
         """Return the task of a copy's episode; that of the largest draw before the first."""
         return self.inner(env).task()
 
-    def draw_seed(self, generator: np.random.Generator) -> int:
-        """Draw the seed of an episode, of its configuration and of its traffic."""
-        return self._largest.draw_seed(generator)
-
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
         """Draw the configuration of each copy that has a seed, and begin its episode."""
-        first = next((seed for seed in seeds if seed is not None), None)
-        for env, seed in enumerate(seeds):
+        drawn, _ = self._begin_seeds(seeds, "shared" if self._is_shared else "own")
+        for env, seed in enumerate(drawn):
             if seed is not None:
-                chosen = first if self._is_shared else seed
-                assert chosen is not None
-                self._renew(env, chosen).begin([chosen], options)
+                self._renew(env, seed).begin([seed], options)
+        self._gather()
 
     def bound(self, max_steps: int | None) -> None:
         """Give the following episodes so many steps; None for no limit."""
         self._settings = replace(self._settings, max_steps=max_steps)
         for one in (*self._inner, self._largest):
             if one is not None:
-                tell_limit(one, max_steps)
+                one.bound(max_steps)
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Take the actions of each copy; those beyond its sizes mean nothing."""
@@ -210,6 +164,7 @@ class RandomisedSystem:
         for own, is_new in zip(self._all(), mask, strict=True):
             if is_new:
                 own.restart(np.ones(1, np.bool_))
+        self._gather()
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Run each copy until its time."""
@@ -225,6 +180,7 @@ class RandomisedSystem:
         for own, is_read in zip(self._all(), mask, strict=True):
             if is_read:
                 own.measure(np.ones(1, np.bool_))
+        self._gather()
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval; 0 where a copy has no such metric."""
@@ -250,24 +206,19 @@ class RandomisedSystem:
             "action_mask": self._mask(own),
         }
 
-    def infos(self) -> Info:
-        """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
+    def told(self) -> Told:
+        """Return what the copies tell, what was drawn, and how many draws were impossible."""
         n_agents = len(self.agents)
         drawn = np.empty((self.n_envs, n_agents), object)
         for env, values in enumerate(self._drawn):
             for agent in range(n_agents):
                 drawn[env, agent] = _told(values)
         masks = np.array([self._mask(one) for one in self._all()])
-        return stacked([one.infos() for one in self._all()]) | {
+        return stacked([dict(one.told()) for one in self._all()]) | {
             "drawn": drawn,
-            "rejected_draws": np.repeat(self._rejected[:, None], n_agents, axis=1),
-            "action_mask": np.repeat(masks[:, None], n_agents, axis=1),
+            "rejected_draws": self._rejected[:, None].repeat(n_agents, axis=1),
+            "action_mask": masks[:, None].repeat(n_agents, axis=1),
         }
-
-    @property
-    def has_action_masks(self) -> bool:
-        """Whether some actions may be infeasible."""
-        return isinstance(self._largest, MaskedActions) and self._largest.has_action_masks
 
     def action_masks(self) -> Mask:
         """Return which actions are feasible, (E, A, n)."""
@@ -306,12 +257,23 @@ class RandomisedSystem:
             if one is not None:
                 one.close()
 
+    def _gather(self) -> None:
+        """Put what the copies have measured into common arrays."""
+        shape = self.n_envs, len(self.agents), *self.observation_space.shape
+        made = np.zeros(shape, np.float32)
+        for env, own in enumerate(self._all()):
+            made[env][:, self._spaces.observed(own)] = own.observations[0]
+        self.observations = made
+        # 0 where a copy has no such term.
+        self.terms = stacked([dict(one.terms) for one in self._all()])
+        self.read_ns = np.concatenate([one.read_ns for one in self._all()])
+
     def _all(self) -> list[System]:
         return [self.inner(env) for env in range(self.n_envs)]
 
     def _mask(self, own: System) -> Mask:
         """Return what of an action means something now; of positions where there are such."""
-        if isinstance(own, MaskedActions) and own.has_action_masks:
+        if own.has_action_masks:
             own_mask: Mask = own.action_masks()[0, 0]
             return own_mask
         return self._spaces.mask(own)

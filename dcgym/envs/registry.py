@@ -10,19 +10,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from dcgym.backends.device_pools import DEVICE_POOLS, DevicePoolMaker
-from dcgym.backends.registry import (
-    NETWORKS,
-    PLACEMENTS,
-    POOLS,
-    NetworkMaker,
-    PlacementMaker,
-    PoolMaker,
-)
+from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, PLACEMENTS, POOLS, Maker
 from dcgym.envs.accelerator_system import accelerator_system
 from dcgym.envs.assignment_system import assignment_system
 from dcgym.envs.backends import find_object, topology_of
@@ -74,13 +66,6 @@ __all__ = [
     "pool_form",
 ]
 
-Makers: TypeAlias = (
-    Registry[NetworkMaker]
-    | Registry[PoolMaker]
-    | Registry[DevicePoolMaker]
-    | Registry[PlacementMaker]
-)
-
 
 @dataclass(frozen=True)
 class AgentForm:
@@ -98,7 +83,7 @@ class AgentForm:
     settings: type[TaskSettings]
     make: Callable[[Any, int], System]
     page: str
-    makers: Makers
+    makers: Registry[Maker[Any, Any]]
     task: Callable[[Any], Any]
     recorder: str = "plain"
 
@@ -113,7 +98,7 @@ class AgentForm:
         return self.page.strip().split("\n", 1)[0]
 
     @property
-    def default_maker(self) -> NetworkMaker | PoolMaker | DevicePoolMaker | PlacementMaker | None:
+    def default_maker(self) -> Maker[Any, Any] | None:
         """The backend where nobody names one; None where that has no name."""
         name = self.settings.__dataclass_fields__["backend"].default
         return self.makers.get(name) if isinstance(name, str) else None
@@ -217,7 +202,7 @@ def _form(
     settings: type[TaskSettings],
     task: Callable[[Any], object],
     make: Callable[[Any, int], System],
-    makers: Makers,
+    makers: Registry[Maker[Any, Any]],
     recorder: str,
     page: str | None = None,
 ) -> AgentForm:

@@ -29,7 +29,6 @@ from dcgym.envs.system import (
     Observations,
     System,
     TimeArray,
-    WholeSteps,
 )
 from dcgym.errors import NONE_RUNS, BackendError, ConfigError, DcgymError, needs_reset
 
@@ -68,7 +67,6 @@ class Session:
         is_timed = system.capabilities.real_time
         # How late an action may come; 0 where none can.
         self._limit_ns = LATE_FRACTION * self._interval_ns if is_timed else 0.0
-        self._whole = system if isinstance(system, WholeSteps) and system.has_whole_steps else None
         self._all = np.ones(n_envs, np.bool_)
         # Rows `DEADLINE`, `ELAPSED` and `STEPS` of each copy, and what a step adds to them.
         self._clock = np.zeros((3, n_envs), np.int64)
@@ -190,8 +188,8 @@ class Session:
         """
         if not self.is_running:
             raise needs_reset(self._why)
-        if self._whole is not None and actions is not None and not self._has_fresh:
-            return self._step_whole(self._whole, actions)
+        if actions is not None and not self._has_fresh and self.system.has_whole_steps:
+            return self._step_whole(actions)
         runs = self._all
         if self._has_fresh and self.system.is_measured_at_once:
             runs = ~self._fresh
@@ -253,11 +251,11 @@ class Session:
             self._overrun_ns = self._overrun_ns * runs
             self._age_ns = self._age_ns * runs
 
-    def _step_whole(self, system: WholeSteps, actions: Actions) -> None:
+    def _step_whole(self, actions: Actions) -> None:
         """As `_run`, of all copies in one call: nothing is late, and observations do not age."""
         clock = self._clock + self._one_step
         try:
-            self._finished = system.whole_step(actions, clock[DEADLINE])
+            self._finished = self.system.whole_step(actions, clock[DEADLINE])
         except BaseException as error:
             self._note(error)
             raise

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 from dcgym.config import check_arguments, check_int
 from dcgym.envs.face import Face, fitting_spec, frames_per_second
 from dcgym.envs.infos import shaped
-from dcgym.envs.limits import limit_around, limited, tell_limit
+from dcgym.envs.limits import limit_around, limited
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
 from dcgym.envs.system import Info, Mask, masks_of
@@ -86,7 +86,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         super().reset(seed=None if seed is None else check_int("seed", seed, 0))
         own, around = self.settings.max_steps, limit_around(self)
         self._max_steps = limited(own, self._is_limit_asked, around)
-        tell_limit(self.system, self._max_steps)
+        self.system.bound(self._max_steps)
         self.session.begin([self.np_random], options)
         self.session.advance()
         return self.session.observations[0, 0], shaped(self.session.info(0, 0), self.settings.info)

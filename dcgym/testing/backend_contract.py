@@ -313,7 +313,7 @@ def _run_pool(pool: Pool, seed: int, intervals: int) -> npt.NDArray[np.float64]:
     """Return the flows that each balancer has seen on each server."""
     # Nothing that is read says the number of copies before they begin.
     n_envs = len(pool.apply(NOTHING))
-    pool.reset(np.arange(seed, seed + n_envs, dtype=np.uint64))
+    pool.reset(range(seed, seed + n_envs))
     begun_ns = pool.apply(PoolCommands(rules=_rule_of(pool)))
     assert not begun_ns.any(), "the clock does not begin at 0"
     weights = np.ones_like(pool.read().seen.weights)

@@ -9,10 +9,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.device_pools import DevicePool
+from dcgym.backends.base import DevicePool
 from dcgym.backends.records import EVENT_RECORDS, FIDELITIES, FIDELITY, FLOWS
 from dcgym.errors import ConfigError
-from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceEpisode, DeviceState
 
 __all__ = ["check_device_pool"]
 
@@ -63,7 +63,7 @@ def check_device_pool(make: MakeDevicePool, intervals: int = 8) -> None:
 def _run(pool: DevicePool, seed: int, intervals: int) -> npt.NDArray[np.void]:
     """Run an episode of all copies; return the requests of the first one that have ended."""
     n_envs = len(pool.apply(NOTHING))
-    pool.reset(np.full(n_envs, seed, np.uint64))
+    pool.reset([DeviceEpisode(seed)] * n_envs)
     assert (pool.apply(NOTHING) == 0).all(), "the clock begins with the reset"
     weights = np.zeros(pool.read().share.shape[-1])
     weights[0] = 1

@@ -16,7 +16,7 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-import dcgym  # noqa: F401  (makes the ids known)
+from dcgym.backends.records import SUMMARY
 
 ENV_ID = "dcgym/LoadBalancing-v1"
 SEEDS, STEPS, EVERY = 5, 400_000, 40_960
@@ -32,9 +32,10 @@ def mean_fct_s(act, rule="weighted"):
     seen, _ = envs.reset(seed=FIRST_SEED)
     for _ in range(EPISODE):
         seen = envs.step(act(seen))[0]
-    flows = [envs.system.pool.summary(pool)["applications"]["cpu"] for pool in range(POOLS)]
+    pools = [envs.system.running.records(SUMMARY, pool) for pool in range(POOLS)]
+    flows = [pool.applications["cpu"] for pool in pools]
     envs.close()
-    return sum(f["count"] * f["mean_us"] for f in flows) / sum(f["count"] for f in flows) / 1e6
+    return sum(f.count * f.mean_us for f in flows) / sum(f.count for f in flows) / 1e6
 
 
 def constant(action):

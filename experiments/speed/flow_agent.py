@@ -178,7 +178,7 @@ def _measure_agents(count: int) -> dict[str, Any]:
         steps_us.append((time.monotonic_ns() - written_ns) / 1e3)
         # Until most have had an ACK.
         time.sleep(0.1)
-        states = env.session.system.network.read().flows[0]
+        states = env.session.system.running.read().flows[0]
         open_flows = int((states["generation"] > 0).sum())
         taken_us = states["taken_us"][states["taken_us"] >= written_ns // 1000]
         latencies_us += (taken_us - written_ns // 1000).tolist()

@@ -6,8 +6,7 @@ from functools import partial
 
 import pytest
 
-from dcgym.backends.device_pools import make_device_pool
-from dcgym.backends.registry import make_network, make_pool
+from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, POOLS, make_backend
 from dcgym.native import simulation_available
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.tasks.balancing import make_scenario
@@ -22,7 +21,9 @@ def test_the_test_double_keeps_the_contract() -> None:
 
 @pytest.mark.emulation
 def test_emulated_networks_keep_the_contract() -> None:
-    check_network(lambda topology: make_network("emulation", topology, 1, {"preflight": False}))
+    check_network(
+        lambda topology: make_backend(NETWORKS, "emulation", topology, 1, {"preflight": False})
+    )
 
 
 @pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
@@ -30,25 +31,31 @@ def test_emulated_networks_keep_the_contract() -> None:
 @pytest.mark.parametrize("preset", ["yao-sim-8", "testbed-7"])
 def test_simulated_pools_keep_the_contract(preset: str, n_envs: int) -> None:
     check_pool(
-        partial(make_pool, "simulation", make_scenario(preset), n_envs, {"record_limit": 99})
+        partial(
+            make_backend, POOLS, "simulation", make_scenario(preset), n_envs, {"record_limit": 99}
+        )
     )
 
 
 @pytest.mark.emulation
 def test_emulated_pools_keep_the_contract() -> None:
     options = {"record_limit": 10_000, "horizon_ns": 30 * 10**9}
-    check_pool(partial(make_pool, "emulation", make_scenario("testbed-7"), 1, options))
+    check_pool(partial(make_backend, POOLS, "emulation", make_scenario("testbed-7"), 1, options))
 
 
 @pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
 @pytest.mark.parametrize("n_envs", [1, 3])
 def test_simulated_pools_of_devices_keep_the_contract(n_envs: int) -> None:
     pool = make_pool_of_devices(DEVICES)
-    check_device_pool(partial(make_device_pool, "simulation", pool, n_envs, {"record_limit": 999}))
+    check_device_pool(
+        partial(make_backend, DEVICE_POOLS, "simulation", pool, n_envs, {"record_limit": 999})
+    )
 
 
 @pytest.mark.emulation
 def test_emulated_pools_of_devices_keep_the_contract() -> None:
     options = {"record_limit": 999, "horizon_ns": 30 * 10**9}
     pool = make_pool_of_devices(DEVICES)
-    check_device_pool(partial(make_device_pool, "emulation", pool, 1, options), intervals=3)
+    check_device_pool(
+        partial(make_backend, DEVICE_POOLS, "emulation", pool, 1, options), intervals=3
+    )

@@ -12,15 +12,14 @@ import pytest
 
 import dcgym.backends  # noqa: F401  # registers the backends
 from dcgym.backends.base import is_backend
-from dcgym.backends.device_pools import DEVICE_POOLS
 from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.registry import (
+    DEVICE_POOLS,
     NETWORKS,
     POOLS,
     checked_options,
-    make_network,
-    make_pool,
+    make_backend,
 )
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import make_scenario
@@ -45,9 +44,11 @@ def test_the_emulation_names_the_options_that_it_has() -> None:
 
 
 def test_a_network_is_made_by_name_and_starts_nothing() -> None:
-    network = make_network("emulation", DUMBBELL, 1, {"preflight": False, "flow_matrix": True})
+    network = make_backend(
+        NETWORKS, "emulation", DUMBBELL, 1, {"preflight": False, "flow_matrix": True}
+    )
     assert is_backend(network) and network.name == "emulation"
-    assert len(make_network("emulation", DUMBBELL, 3).apply(NOTHING)) == 3
+    assert len(make_backend(NETWORKS, "emulation", DUMBBELL, 3).apply(NOTHING)) == 3
     network.close()
 
 
@@ -63,7 +64,7 @@ def test_what_is_not_allowed_is_refused_in_one_line(
     name: str, options: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"^{field}: value") as caught:
-        make_network(name, DUMBBELL, 1, options)
+        make_backend(NETWORKS, name, DUMBBELL, 1, options)
     assert "\n" not in str(caught.value)
 
 
@@ -79,7 +80,7 @@ def test_a_backend_without_an_option_takes_what_asks_for_nothing(
     name: str, options: dict[str, Any]
 ) -> None:
     assert checked_options(NETWORKS[name], options) == {}
-    make_network(name, DUMBBELL, 1, options).close()
+    make_backend(NETWORKS, name, DUMBBELL, 1, options).close()
 
 
 @pytest.mark.parametrize(
@@ -114,9 +115,9 @@ def test_every_option_of_pools_and_devices_has_a_value_that_asks_for_nothing() -
 def test_a_real_pool_has_one_copy() -> None:
     scenario = make_scenario("testbed-7")
     with pytest.raises(ConfigError, match="num_envs: value 2"):
-        make_pool("emulation", scenario, 2)
+        make_backend(POOLS, "emulation", scenario, 2)
     with pytest.raises(ConfigError, match="threads: value 2"):
-        make_pool("emulation", scenario, 1, {"threads": 2})
+        make_backend(POOLS, "emulation", scenario, 1, {"threads": 2})
 
 
 def test_asking_for_names_loads_nothing_compiled() -> None:

@@ -29,11 +29,11 @@ def test_metrics_are_those_of_the_flows_that_ended_in_the_interval():
     env = make(lead_in=0, backend=lambda pool, copies: BalancingTwin(pool, copies, 1, 100_000))
     env.reset(seed=4)
     system = env.unwrapped.system
-    assert len(system.pool.records(FLOWS, 0)) == 0, "no flow lasts less than the first interval"
+    assert len(system.running.records(FLOWS, 0)) == 0, "no flow lasts less than the first interval"
     some_are_empty = False
     for _ in range(200):
         metrics = env.step(env.action_space.sample())[4]["metrics"]
-        flows = system.pool.records(FLOWS, 0)
+        flows = system.running.records(FLOWS, 0)
         served = flows[flows["outcome"] == COMPLETED]
         assert metrics["completed"] == len(served)
         times_us = (served["end_ns"] - served["arrival_ns"]) / 1e3
@@ -42,7 +42,7 @@ def test_metrics_are_those_of_the_flows_that_ended_in_the_interval():
         else:
             assert np.isnan(metrics["ended_fct_us_mean"])
             some_are_empty = True
-        state = system.pool.read().truth
+        state = system.running.read().truth
         assert metrics["queue"] == state.queue.sum()
         workers = np.repeat([1, 2], 4)
         assert metrics["utilisation"] == state.busy_workers.sum() / workers.sum()
@@ -90,7 +90,7 @@ def played(load: float, n_pools: int, rule: str, action=None) -> tuple[float, fl
         drawn = envs.action_space.sample()
         chosen = drawn if action is None else np.broadcast_to(action, drawn.shape)
         total += float(np.mean(envs.step(chosen.astype(np.float32))[1]))
-    pool = envs.system.pool
+    pool = envs.system.running
     flows = [pool.records(SUMMARY, env).applications["cpu"] for env in range(n_pools)]
     done = sum(one.count for one in flows)
     return total, sum(one.count * one.mean_us for one in flows) / done / 1e6

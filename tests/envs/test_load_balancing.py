@@ -218,11 +218,11 @@ def test_metrics_agree_with_the_twin():
         *_, info = env.step(env.action_space.sample())
         completed += info["metrics"]["completed"]
         metrics = info["metrics"]
-        truth = env.unwrapped.system.pool.read().truth
+        truth = env.unwrapped.system.running.read().truth
         assert metrics["queue"] == truth.queue.sum()
         assert metrics["utilisation"] == pytest.approx(truth.busy_workers.sum() / 12)
         assert 1 / 8 <= metrics["jain"] <= 1 <= metrics["overprovision"]
-    counted = env.unwrapped.system.pool.read().seen.completed.sum()
+    counted = env.unwrapped.system.running.read().seen.completed.sum()
     # The flows of the first, unobserved interval are not in the sum of the steps.
     assert 0 <= counted - completed <= 5
     records = env.unwrapped.flow_records()
@@ -238,11 +238,11 @@ def test_a_drained_group_leaves_metrics_and_rewards_to_the_others():
         *_, info = env.step(env.action_space.sample())
     system = env.unwrapped.system
     assert info["servers"]["eligible"].tolist() == [False] * 4 + [True] * 4
-    seen_us = system.pool.read().seen.duration_us[0, 0, 4:, 3]
+    seen_us = system.running.read().seen.duration_us[0, 0, 4:, 3]
     assert info["reward_terms"]["jain"] == pytest.approx(
         seen_us.sum() ** 2 / (4 * (seen_us**2).sum())
     )
-    queues = system.pool.read().truth.queue[0, 4:]
+    queues = system.running.read().truth.queue[0, 4:]
     assert info["metrics"]["jain"] == pytest.approx(
         queues.sum() ** 2 / (4 * (queues.astype(float) ** 2).sum())
     )

@@ -60,7 +60,7 @@ def test_draining_ends_at_its_limit_and_others_arrive_meanwhile() -> None:
     inner: Any = env.unwrapped
     for _ in range(20):
         env.step(env.action_space.sample())
-    pool = inner.system.pool
+    pool = inner.system.running
     assert pool.apply(NOTHING)[0] == (1 + 20 + 3) * 1e9, "after the first observation at 1 s"
     left = pool.records(OPEN_FLOWS, 0)["arrival_ns"]
     assert (left < 21e9).any() and (left > 21e9).any()

@@ -243,7 +243,7 @@ def test_a_step_of_a_pool_leaves_out_the_time_before_a_late_action() -> None:
         backend=lambda scenario, copies: Pool(scenario, copies, 1, 10**6),
     )
     env.reset(seed=0)
-    pool = env.unwrapped.system.pool
+    pool = env.unwrapped.system.running
     pool.advance(pool.apply(NOTHING) + 2_000 * MS)
     before = pool.read().truth
     *_, info = env.step(np.zeros(env.action_space.shape, np.float32))
@@ -266,7 +266,7 @@ def test_rates_of_devices_are_over_the_time_that_was_measured(settle_ms: int) ->
         backend=lambda pool, copies: Devices(pool, copies, record_limit=10**6),
     )
     env.reset(seed=0)
-    devices = env.unwrapped.system.pool
+    devices = env.unwrapped.system.running
     spans_ns, rates = [], []
     for late_ms in (0, 5_000, 0):
         begun_ns = int(devices.apply(NO_COMMANDS)[0])

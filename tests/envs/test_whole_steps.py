@@ -12,7 +12,6 @@ import pytest
 
 import dcgym
 from dcgym.envs.factory import make_session
-from dcgym.envs.system import WholeSteps
 from dcgym.errors import BackendError, ConfigError
 from dcgym.native import find_measure
 
@@ -42,10 +41,9 @@ CASES: dict[str, dict[str, Any]] = {
 def make(n_envs: int, *, whole: bool, **arguments: Any) -> Any:
     given = {"backend": "simulation", "topology": LEAF_SPINE, "max_steps": 8} | arguments
     env = dcgym.make_vec_env(given, n_envs)
-    session = env.unwrapped.session
-    assert session._whole is session.system
-    if not whole:
-        session._whole = None
+    system = env.unwrapped.system
+    assert system.has_whole_steps
+    system.has_whole_steps = whole
     return env
 
 
@@ -84,10 +82,10 @@ def test_native_code_measures_only_what_it_knows() -> None:
     for arguments in ({"flow_matrix": True}, {"interval": "0ms"}):
         env = dcgym.make_env(env=CONGESTION, backend="simulation", **arguments)
         system = env.unwrapped.system
-        assert isinstance(system, WholeSteps) and not system.has_whole_steps
+        assert not system.has_whole_steps
     assert not dcgym.make_env(env=CONGESTION).unwrapped.system.has_whole_steps
     flows = make_session(env="dcgym/FlowControl-v1", backend="simulation").system
-    assert isinstance(flows, WholeSteps) and not flows.has_whole_steps
+    assert not flows.has_whole_steps
 
 
 def test_an_action_that_is_refused_changes_nothing() -> None:
@@ -118,7 +116,7 @@ def test_a_copy_goes_on_alike() -> None:
     for action in actions[:3]:
         env.step(action)
     other = copy.deepcopy(env)
-    assert other.unwrapped.session._whole is other.unwrapped.system
+    assert other.unwrapped.system is not env.unwrapped.system
     assert repr([env.step(one) for one in actions[3:]]) == repr(
         [other.step(one) for one in actions[3:]]
     )

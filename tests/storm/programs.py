@@ -83,7 +83,7 @@ def http() -> None:
 def nginx_pool() -> None:
     """Put nginx behind the balancers, and ask it from a host."""
     with contextlib.closing(EmulatedPool("testbed-7", server_program=nginx())) as pool:
-        pool.reset(seeds=1)
+        pool.reset(1)
         pool.apply(PoolCommands(rules="sed"))
         for step in range(1, 41):
             pool.advance(step * 50_000_000)

@@ -15,7 +15,7 @@ from dcgym.suites.recorders.accelerators import batch_s, learning_metrics
 from dcgym.suites.shapes import check_shapes
 from dcgym.suites.suite import Suite
 from dcgym.suites.verdicts import FAILS, HOLDS
-from dcgym.tasks.accelerators.protocol import DeviceCommands
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 from tests.support.suites import leave_figures_empty
 
 pytestmark = pytest.mark.simulation
@@ -65,11 +65,11 @@ def test_runs_record_what_the_shapes_ask_for(tmp_path: Path) -> None:
 
 def test_a_batch_takes_until_its_last_answer() -> None:
     twin = AcceleratorTwin({"preset": "p4hauler-1", "requests": 100}, record_limit=1000)
-    twin.reset(7, 20.0)
+    twin.reset([DeviceEpisode(7, 20.0)])
     twin.apply(DeviceCommands("server-only"))
     twin.advance(3 * 10**9)
     assert np.isnan(batch_s(twin.records(FLOWS), 100, 50_000)), "not all have come"
-    twin.reset(7, 20.0)
+    twin.reset([DeviceEpisode(7, 20.0)])
     twin.advance(60 * 10**9)
     records = np.sort(twin.records(FLOWS), order="request")
     # One worker of constant time: Lindley's recursion.

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -18,7 +17,9 @@ from dcgym.backends.base import Capabilities
 from dcgym.backends.records import Fidelity
 from dcgym.envs.registration import add_environment
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
+from dcgym.envs.system import BoundTask
 from dcgym.policies import POLICIES, PolicyFamily
+from dcgym.registry import Registry
 from dcgym.suites import Case, Suite, load_records, run_suite, write_report
 from dcgym.suites.recorders import RECORDERS, Recorder
 from dcgym.suites.recorders.network import NetworkRecorder
@@ -34,6 +35,9 @@ class Paper:
 
     name, capabilities = "paper", Capabilities()
 
+    def close(self) -> None:
+        """Have nothing to end."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WalkSettings(TaskSettings):
@@ -44,32 +48,29 @@ class WalkSettings(TaskSettings):
     speed: float = 1.0
 
 
-def walk(settings: WalkSettings | None = None) -> Any:
-    """Return the task of the walk."""
-    return SimpleNamespace(family=FAMILY, agents=Walk.agents)
+class WalkTask:
+    """Two agents, who see nothing."""
 
-
-class Walk:
-    """Two agents whose reward is what they decide, times the speed (`System`)."""
-
-    n_envs, agents, interval_ns, is_measured_at_once = 1, ("left", "right"), 100_000_000, True
-    action_space = gym.spaces.Box(0, 1, (1,))
-    observation_space = gym.spaces.Box(0, 1, (1,))
-    observation_labels, options = ["nothing"], ()
-    capabilities = Capabilities()
-
-    def __init__(self, settings: WalkSettings, n_envs: int) -> None:
-        self.backend = settings.backend
-        self._speed = settings.speed
-        self.observations = np.zeros((1, 2, 1), np.float32)
-        self.terms = {"distance": np.zeros((1, 2))}
-        self.read_ns = np.zeros(1, np.int64)
-
-    def task(self, env: int = 0) -> Any:
-        return walk()
+    family, agents, options, observation_labels = FAMILY, ("left", "right"), (), ["nothing"]
+    action_space = observation_space = gym.spaces.Box(0, 1, (1,))
 
     def draw_seed(self, generator: np.random.Generator) -> int:
         return int(generator.integers(100))
+
+
+def walk(settings: WalkSettings | None = None) -> WalkTask:
+    """Return the task of the walk."""
+    return WalkTask()
+
+
+class Walk(BoundTask[WalkTask, Any, None]):
+    """The reward of an agent is what it decides, times the speed."""
+
+    def __init__(self, settings: WalkSettings, n_envs: int) -> None:
+        super().__init__(walk(), settings.backend, n_envs, interval_ns=100_000_000)
+        self._backend, self._speed = settings.backend, settings.speed
+        self.capabilities = Paper.capabilities
+        self.terms = {"distance": np.zeros((1, 2))}
 
     def begin(self, seeds: Any, options: Any) -> None:
         self.read_ns[:] = 0
@@ -91,20 +92,20 @@ class Walk:
     def metrics(self) -> Mapping[str, Any]:
         return {"pace": self.terms["distance"].max(axis=1)}
 
-    def finished(self) -> Any:
-        return np.zeros(1, np.bool_)
-
-    def info(self, env: int, agent: int) -> dict[str, Any]:
-        return {"reward_terms": {name: v[env, agent] for name, v in self.terms.items()}}
+    def told(self) -> dict[str, Any]:
+        return {}
 
     def flow_records(self, env: int) -> Any:
         return FLOWS
 
+    def event_records(self, env: int) -> list[Any]:
+        return []
+
     def fidelity(self, env: int) -> Fidelity:
         return Fidelity()
 
-    def close(self) -> None:
-        """Have nothing to end."""
+    def render(self, env: int, caption: Any) -> None:
+        """Have no picture."""
 
 
 class Pacer:
@@ -128,7 +129,7 @@ class Pacer:
 
 @pytest.fixture
 def walking() -> Iterator[None]:
-    form = AgentForm(WalkSettings, Walk, "Walk.", ENVIRONMENTS, walk)  # type: ignore[arg-type]
+    form = AgentForm(WalkSettings, Walk, "Walk.", Registry("no backends", "backend"), walk)
     add_environment(Environment(ID, FAMILY, form))
     POLICIES.add(FAMILY, PolicyFamily(FAMILY)).add("pacer", Pacer)
     yield

@@ -16,7 +16,7 @@ from dcgym.backends.base import Capabilities, Mask, Network, TimeArray
 from dcgym.backends.commands import refuse_flow_commands
 from dcgym.backends.ensemble import networks
 from dcgym.backends.records import CONGESTION_CONTROL, ENDED_FLOWS, FIDELITY, Fidelity, RecordKind
-from dcgym.backends.registry import NETWORKS, NetworkMaker, Options
+from dcgym.backends.registry import NETWORKS, Maker, Options
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.protocol import NetworkCommands, NetworkState
@@ -129,4 +129,4 @@ def register() -> None:
         return networks(n_envs, lambda: ToyNetwork(topology))
 
     if ToyNetwork.name not in NETWORKS:
-        NETWORKS.add("toy", NetworkMaker("toy", ToyNetwork.capabilities, frozenset(), make))
+        NETWORKS.add("toy", Maker("toy", ToyNetwork.capabilities, frozenset(), make))

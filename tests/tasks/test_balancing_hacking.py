@@ -53,7 +53,7 @@ def play(load, action=None, n_pools=N_POOLS, terms=tuple(BALANCING_REWARDS)):
         for name in terms:
             # The two balancers of a pool lie side by side.
             totals[name] += infos["reward_terms"][name].reshape(n_pools, 2).mean(axis=1) / 240
-    summaries = [envs.system.pool.records(SUMMARY, pool) for pool in range(n_pools)]
+    summaries = [envs.system.running.records(SUMMARY, pool) for pool in range(n_pools)]
     return totals, np.array([one.applications["cpu"].mean_us for one in summaries]) / 1e6
 
 

@@ -6,11 +6,10 @@ the faster for it.
 
 from __future__ import annotations
 
-from dcgym.backends.base import Network, Pool
-from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, DevicePoolMaker
+from dcgym.backends.base import DevicePool, Network, Pool
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.ensemble import networks
-from dcgym.backends.registry import NETWORKS, POOLS, NetworkMaker, Options, PoolMaker
+from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, POOLS, Maker, Options
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Topology
@@ -43,7 +42,7 @@ def _make_devices(pool: AcceleratorPool, n_envs: int, options: Options) -> Devic
     return EmulatedDevicePool(pool, n_envs, **options)  # type: ignore[arg-type]
 
 
-NETWORK_EMULATION = NetworkMaker(
+NETWORK_EMULATION = Maker(
     NAME,
     capabilities.NETWORK,
     frozenset(
@@ -62,14 +61,14 @@ NETWORK_EMULATION = NetworkMaker(
     _make_network,
 )
 
-POOL_EMULATION = PoolMaker(
+POOL_EMULATION = Maker(
     NAME,
     capabilities.POOL,
     frozenset({"record_limit", "warm_up_ns", "horizon_ns", "server_program"}),
     _make_pool,
 )
 
-ACCELERATOR_EMULATION = DevicePoolMaker(
+ACCELERATOR_EMULATION = Maker(
     NAME,
     capabilities.DEVICE_POOL,
     frozenset({"record_limit", "horizon_ns", "transport", "work"}),

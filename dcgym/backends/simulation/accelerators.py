@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities
-from dcgym.backends.commands import check_device_rule, check_device_weights
+from dcgym.backends.commands import (
+    check_device_rule,
+    check_device_weights,
+    read_device_episodes,
+)
 from dcgym.backends.records import (
     EVENT_RECORDS,
     FIDELITY,
@@ -28,7 +33,12 @@ from dcgym.tasks.accelerators.agents import KINDS, Agents
 from dcgym.tasks.accelerators.events import EVENTS, DeviceEvent
 from dcgym.tasks.accelerators.pool import MOST_DEVICES, MOST_SERVERS, AcceleratorPool, DeviceGroup
 from dcgym.tasks.accelerators.presets import PoolSpec, make_pool_of_devices
-from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
+from dcgym.tasks.accelerators.protocol import (
+    NOTHING,
+    DeviceCommands,
+    DeviceEpisode,
+    DeviceState,
+)
 from dcgym.tasks.accelerators.rules import DEVICE_RULES, SERVER_RULES
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.common.events import count_due
@@ -106,30 +116,15 @@ class AcceleratorTwin:
         memo[id(self)] = made
         return made
 
-    def reset(
-        self, seeds: npt.ArrayLike, rates_per_s: npt.ArrayLike | None = None, mask: _Mask = None
-    ) -> None:
+    def reset(self, episodes: Sequence[DeviceEpisode | None]) -> None:
         """Begin anew: time 0, idle devices, no reports, the configured weights.
 
         Args:
-            seeds: One seed per environment, (E,), from 0 to 2**64 - 1; or a single one, from which
-                the seeds of the environments are seed, seed + 1, ...
-            rates_per_s: Requests a second, (E,) or one for all; None for the pool's.
-            mask: Which environments, (E,); None for all.
+            episodes: Of each environment, (E,); None to leave it as it is.
         """
-        values = np.asarray(seeds)
-        if values.ndim == 0:
-            first = check_int("seeds", seeds, 0, 2**64 - 1)
-            values = np.array([(first + i) % 2**64 for i in range(self.n_envs)], np.uint64)
-        if values.shape != (self.n_envs,) or values.dtype.kind not in "iu":
-            raise ConfigError("seeds", seeds, f"{self.n_envs} whole numbers of 0 or more")
-        given = self.pool.rate_per_s if rates_per_s is None else rates_per_s
-        rates = np.broadcast_to(np.asarray(given, np.float64), (self.n_envs,))
-        if not np.isfinite(rates).all() or (rates < 0).any():
-            raise ConfigError("rates_per_s", rates_per_s, "finite numbers of 0 or more")
-        chosen = self._mask(mask)
-        self._twin.reset(values.astype(np.uint64), np.ascontiguousarray(rates), chosen)
-        self._time_ns[chosen.view(np.bool_)] = 0
+        seeds, rates, begun = read_device_episodes(episodes, self.n_envs, self.pool.rate_per_s)
+        self._twin.reset(seeds, rates, begun.view(np.uint8))
+        self._time_ns[begun] = 0
 
     def apply(self, commands: DeviceCommands, mask: _Mask = None) -> npt.NDArray[np.int64]:
         """Do what is decided; nothing is restarted.

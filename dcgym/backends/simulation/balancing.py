@@ -11,7 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities
-from dcgym.backends.commands import check_assignments, rule_names, sampled_flags
+from dcgym.backends.commands import (
+    check_assignments,
+    read_seeds,
+    rule_names,
+    sampled_flags,
+)
 from dcgym.backends.records import (
     EVENT_RECORDS,
     FIDELITY,
@@ -127,25 +132,17 @@ class BalancingTwin:
         memo[id(self)] = made
         return made
 
-    def reset(self, seeds: int | Sequence[int] | npt.ArrayLike, mask: _Mask = None) -> None:
+    def reset(self, episodes: int | Sequence[int | None]) -> None:
         """Begin anew: time 0, empty servers, the scenario's pool, rule ``weighted``, equal weights.
 
         Args:
-            seeds: One seed per environment, shape (E,), from 0 to 2**64 - 1; or a single one, from
-                which the seeds of the environments are seed, seed + 1, ...
-            mask: Which environments to reset, shape (E,); None for all. Seeds of the others are
-                ignored.
+            episodes: The seed of each environment, (E,), from 0 to 2**64 - 1, None to leave it as
+                it is; or a single one, from which the seeds are seed, seed + 1, ...
         """
-        values = np.asarray(seeds)
-        if values.ndim == 0:
-            first = check_int("seeds", seeds, 0, 2**64 - 1)
-            values = np.array([(first + i) % 2**64 for i in range(self.n_envs)], np.uint64)
-        if values.shape != (self.n_envs,) or values.dtype.kind not in "iu" or (values < 0).any():
-            raise ConfigError("seeds", seeds, f"{self.n_envs} whole numbers of 0 or more")
-        chosen = self._mask(mask)
-        self._twin.reset(values.astype(np.uint64), chosen)
-        self._reached_ns[chosen.view(np.bool_)] = -1
-        self._drained &= ~chosen.view(np.bool_)
+        seeds, begun = read_seeds(episodes, self.n_envs)
+        self._twin.reset(seeds, begun.view(np.uint8))
+        self._reached_ns[begun] = -1
+        self._drained &= ~begun
 
     def apply(self, commands: PoolCommands, mask: _Mask = None) -> npt.NDArray[np.int64]:
         """Do what is decided.
@@ -231,8 +228,8 @@ class BalancingTwin:
         self._drained |= chosen.view(np.bool_)
         self._twin.drain(self._now_ns() + limit_ns, chosen)
 
-    def read(self) -> PoolState:
-        """Return what is known of all environments, in new arrays."""
+    def read(self, mask: _Mask = None) -> PoolState:
+        """Return what is known of all environments, in new arrays, whatever the mask."""
         time_ns, seen, truth, held = self._twin.read(self._sampled)
         return PoolState(
             time_ns,

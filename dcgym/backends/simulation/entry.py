@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from dcgym.backends.base import Network, Pool
-from dcgym.backends.device_pools import DEVICE_POOLS, DevicePool, DevicePoolMaker
+from dcgym.backends.base import DevicePool, Network, Pool
 from dcgym.backends.placement import Placement
-from dcgym.backends.registry import (
-    NETWORKS,
-    PLACEMENTS,
-    POOLS,
-    NetworkMaker,
-    Options,
-    PlacementMaker,
-    PoolMaker,
-)
+from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, PLACEMENTS, POOLS, Maker, Options
 from dcgym.backends.simulation.accelerators import ACCELERATOR_CAPABILITIES, AcceleratorTwin
 from dcgym.backends.simulation.balancing import CAPABILITIES, BalancingTwin
 from dcgym.backends.simulation.packets import PacketTwin
@@ -44,7 +35,7 @@ def _make_placement(data_centre: DataCentre, n_envs: int, options: Options) -> P
     return FlowLevelModel(data_centre, n_envs)
 
 
-SIMULATION = PoolMaker(
+SIMULATION = Maker(
     BalancingTwin.name,
     CAPABILITIES,
     frozenset({"threads", "record_limit", "warm_up_ns"}),
@@ -53,7 +44,7 @@ SIMULATION = PoolMaker(
 
 POOLS.add(SIMULATION.name, SIMULATION, "compiled twin: simulated time, any number of copies")
 
-NETWORK_SIMULATION = NetworkMaker(
+NETWORK_SIMULATION = Maker(
     PacketTwin.name,
     PacketTwin.capabilities,
     frozenset({"flow_matrix", "path_rule", "flow_table", "flowlet_gap", "threads"}),
@@ -64,7 +55,7 @@ NETWORKS.add(
     NETWORK_SIMULATION.name, NETWORK_SIMULATION, "compiled twin: packets in simulated time"
 )
 
-ACCELERATOR_SIMULATION = DevicePoolMaker(
+ACCELERATOR_SIMULATION = Maker(
     AcceleratorTwin.name,
     ACCELERATOR_CAPABILITIES,
     frozenset({"threads", "record_limit"}),
@@ -77,7 +68,7 @@ DEVICE_POOLS.add(
     "compiled twin: simulated time, any number of copies",
 )
 
-PLACEMENT_SIMULATION = PlacementMaker(
+PLACEMENT_SIMULATION = Maker(
     FlowLevelModel.name, PLACEMENT_CAPABILITIES, frozenset(), _make_placement
 )
 

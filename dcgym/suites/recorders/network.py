@@ -130,7 +130,7 @@ class NetworkRecorder(Recorder):
         Args:
             columns: The steps, one array a quantity.
         """
-        network, task = self._network.network, self._network.task()
+        network, task = self._network.running, self._network.task()
         ended_ns, fidelity = int(network.apply(NOTHING)[0]), self.session.fidelity(0)
         sums = self._sums()
         network.apply(NetworkCommands(cuts_flows=True))

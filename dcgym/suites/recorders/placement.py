@@ -83,7 +83,7 @@ class PlacementRecorder(Recorder):
         metrics = {
             "reward_mean": mean_of(columns["reward"]),
             "return": float(columns["reward"].sum()),
-            **placement_metrics(system.model, 0, system.episode(0).table),
+            **placement_metrics(system.running, 0, system.episode(0).table),
             "placed": float(columns["placed"][-1]),
             "rejected": float(columns["rejected"][-1]),
         }

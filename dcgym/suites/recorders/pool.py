@@ -85,11 +85,11 @@ class PoolRecorder(Recorder):
     def end_window(self) -> None:
         """Note what is counted until now: flows that arrive later are not the run's."""
         self._over_ns = int(self._pool.read_ns[0])
-        self._summary = self._pool.pool.records(SUMMARY, 0)
+        self._summary = self._pool.running.records(SUMMARY, 0)
 
     def waits(self) -> bool:
         """Tell whether a flow that has arrived in the run has not ended."""
-        return are_under_way(self._pool.pool.records(OPEN_FLOWS, 0), self._over_ns)
+        return are_under_way(self._pool.running.records(OPEN_FLOWS, 0), self._over_ns)
 
     def row(self, result: StepResult) -> Row:
         """Flatten a step: means over the balancers, and the part of the weights of each group.

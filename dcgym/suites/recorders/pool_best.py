@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.records import FLOWS, OPEN_FLOWS
-from dcgym.backends.registry import make_pool
+from dcgym.backends.registry import POOLS, make_backend
 from dcgym.backends.simulation import draw_arrivals
 from dcgym.envs.pool_flows import serve_out
 from dcgym.tasks.balancing import Scenario
@@ -80,8 +80,8 @@ def best_of(scenario: Scenario, seed: int, window: Window) -> PoolBest:
     until_ns = window.until_ns
     found = []
     for rule in BEST_RULES:
-        twin = make_pool(TWIN, scenario, 1, options)
-        twin.reset(np.array([seed], np.uint64))
+        twin = make_backend(POOLS, TWIN, scenario, 1, options)
+        twin.reset([seed])
         twin.apply(PoolCommands(rules=rule))
         twin.advance(np.array([until_ns]))
         serve_out(twin, np.ones(1, np.bool_), window.drain_ns, window.step_ns)

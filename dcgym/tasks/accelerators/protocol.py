@@ -11,10 +11,23 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NOTHING", "DeviceCommands", "DeviceState"]
+__all__ = ["NOTHING", "DeviceCommands", "DeviceEpisode", "DeviceState"]
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEpisode:
+    """What a copy runs.
+
+    Attributes:
+        seed: Decides its requests, from 0 to 2**64 - 1.
+        rate_per_s: Requests a second; None for the pool's.
+    """
+
+    seed: int
+    rate_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

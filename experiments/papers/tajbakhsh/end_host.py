@@ -35,7 +35,7 @@ from dcgym.errors import FeatureNotSupported
 from dcgym.suites.results import machine, write_json
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.presets import accelerator_pool
-from dcgym.tasks.accelerators.protocol import DeviceCommands
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 from dcgym.writing import prepare_folder
 from experiments.papers.tajbakhsh.p4wise import shown
 from experiments.speed.balancer import benchmark_frame, make_balancer
@@ -181,7 +181,7 @@ def latencies(place: str, args: Args) -> dict[str, Any]:
     spec, means, tails, failed = pool_of(place), [], [], 0
     pool = make(place, spec, args)
     for seed in range(args.seeds):
-        pool.reset(seed, args.rate)
+        pool.reset([DeviceEpisode(seed, args.rate)])
         pool.apply(DeviceCommands("wrr", device_weights=WEIGHTS))
         pool.advance(int(args.seconds * SECOND))
         pool.read()
@@ -207,7 +207,7 @@ def proxy_cost_us(args: Args) -> float:
     """Return the processor time that a request costs nginx, in microseconds."""
     pool = make("smartnic", accelerator_pool(1, 1, "dns", accelerator_weight=1.0), args)
     assert isinstance(pool, ProxiedPool)
-    pool.reset(1, args.busy_rate)
+    pool.reset([DeviceEpisode(1, args.busy_rate)])
     before = pool.cpu_ns()
     pool.advance(int(args.busy_s * SECOND))
     used, done = pool.cpu_ns() - before, int(pool.read().completed[0])

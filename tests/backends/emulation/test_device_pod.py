@@ -21,7 +21,7 @@ from dcgym.backends.simulation.accelerators import AcceleratorTwin
 from dcgym.envs.accelerator_system import AcceleratorSystem
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
-from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceEpisode, DeviceState
 from dcgym.testing import check_contract
 from tests.support.waiting import wait_for
 from tests.support.windows import best_of
@@ -59,7 +59,7 @@ def run(
     **more: Any,
 ) -> DeviceState:
     """Run an episode, and return what was seen of it."""
-    pool.reset(3, rate)
+    pool.reset([DeviceEpisode(3, rate)])
     pool.apply(DeviceCommands(rule, **more))
     pool.advance(int(seconds * SECOND))
     return pool.read()
@@ -71,7 +71,7 @@ def test_requests_are_those_of_the_twin() -> None:
     made = make_pool_of_devices(spec)
     drawn = draw_requests(made, 9, 40.0, 5 * SECOND)
     twin = AcceleratorTwin(made, record_limit=1000)
-    twin.reset(9, 40.0)
+    twin.reset([DeviceEpisode(9, 40.0)])
     twin.advance(5 * SECOND)
     records = twin.records(FLOWS)
     assert np.array_equal(drawn["arrival_ns"][records["request"]], records["arrival_ns"])
@@ -165,7 +165,7 @@ def test_a_full_queue_drops_and_says_so() -> None:
     pool = EmulatedDevicePool({**POOL, "requests": 900}, **HORIZON)
     counts = dict.fromkeys(("completed", "dropped", "device_dropped", "chosen"), 0)
     try:
-        pool.reset(3, 600.0)
+        pool.reset([DeviceEpisode(3, 600.0)])
         pool.apply(DeviceCommands("server-only"))
         step_ns, last_ns = SECOND // 2, 0
         while counts["completed"] + counts["dropped"] < 900 and step_ns < 40 * SECOND:
@@ -215,7 +215,7 @@ def test_devices_fail_fall_silent_and_leave() -> None:
     ]
     pool = EmulatedDevicePool({**POOL, "events": events, "rate_per_s": 40.0}, **HORIZON)
     try:
-        pool.reset(4)
+        pool.reset([DeviceEpisode(4)])
         pool.apply(DeviceCommands("device-ecmp"))
         pool.advance(int(1.1 * SECOND))
         lost = 0
@@ -254,7 +254,7 @@ def test_a_request_that_nobody_answers_is_lost_when_a_client_gives_up(
     spec = {**POOL, "groups": [{"name": "server", "count": 1, "devices": slow}], "requests": 3}
     pool = EmulatedDevicePool(spec, **HORIZON)
     try:
-        pool.reset(3, 100.0)
+        pool.reset([DeviceEpisode(3, 100.0)])
         counts = dict.fromkeys(("arrivals", "completed", "lost"), 0)
         for until_s in range(1, 41):
             pool.advance(until_s * SECOND)

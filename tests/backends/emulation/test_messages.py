@@ -209,6 +209,15 @@ def test_another_thread_takes_over_from_one_that_gives_up(ends: tuple[Channel, C
     assert patient.result() == Output("h2")
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C be Python's: a shell starts what runs in its background without."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_one_call_alone(ends: tuple[Channel, Channel]) -> None:
     calls = Calls(ends[0])
 

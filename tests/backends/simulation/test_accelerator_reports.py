@@ -10,7 +10,7 @@ import pytest
 
 from dcgym.backends.records import FLOWS
 from dcgym.backends.simulation import AcceleratorTwin
-from dcgym.tasks.accelerators.protocol import DeviceCommands
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 
 pytestmark = pytest.mark.simulation
 
@@ -61,7 +61,7 @@ def test_what_is_known_is_what_reports_at_their_own_times_would_say(
     for loss in (0.0, NEVER_LOST):
         spec = pool(devices, agents={**agents, "loss": loss}, **arrivals)
         twin = AcceleratorTwin(spec, record_limit=10**5)
-        twin.reset(5, 100.0)
+        twin.reset([DeviceEpisode(5, 100.0)])
         twin.apply(DeviceCommands("wrr"))
         twin.advance(S // 3)
         twin.apply(DeviceCommands(rule))
@@ -88,7 +88,7 @@ def test_a_window_of_many_workers_is_divided_exactly() -> None:
             agents={"rate_per_s": 10, "window_ns": "2s", "delay_ns": 0},
         )
         twin = AcceleratorTwin(spec)
-        twin.reset(1, 1e6)
+        twin.reset([DeviceEpisode(1, 1e6)])
         twin.advance(3 * S)
         seen = twin.read()
         assert (seen.arrivals[0], seen.reported_load[0, 0, 0]) == (32_768, share)

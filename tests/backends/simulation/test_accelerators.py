@@ -14,7 +14,7 @@ from dcgym.backends.records import EVENT_RECORDS, FLOWS
 from dcgym.backends.simulation import AcceleratorTwin
 from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators.events import EVENTS
-from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands
+from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceEpisode
 from dcgym.tasks.accelerators.rules import SERVER_RULES
 
 pytestmark = pytest.mark.simulation
@@ -49,7 +49,7 @@ def erlang_c(workers: int, load: float) -> float:
 
 def ten_runs(spec: dict[str, Any], rate: float, seconds: int, **rules: Any) -> Any:
     twin = AcceleratorTwin(spec, 10)
-    twin.reset(1, rate)
+    twin.reset([DeviceEpisode(1 + env, rate) for env in range(10)])
     twin.apply(DeviceCommands(**rules))
     twin.advance(seconds // 10 * S)
     twin.read()
@@ -85,7 +85,7 @@ def test_devices_in_turn_are_queues_of_every_second_arrival() -> None:
     """E2/M/1 of two speeds: sigma = A(mu (1 - sigma)), mean 1 / (mu (1 - sigma))."""
     spec = pool([device("10ms"), device("25ms")])
     twin = AcceleratorTwin(spec, 10, record_limit=10**5)
-    twin.reset(1, 60.0)
+    twin.reset([DeviceEpisode(1 + env, 60.0) for env in range(10)])
     twin.apply(DeviceCommands("device-ecmp"))
     twin.advance(300 * S)
     means = []
@@ -166,7 +166,7 @@ def test_servers_are_chosen_evenly_and_by_weight() -> None:
     spec = {**pool([]), "groups": groups}
     for rule, weights in (("ecmp", [1, 1, 1, 1, 1]), ("wcmp", [1, 1, 1, 2, 2])):
         twin = AcceleratorTwin(spec)
-        twin.reset(3, 1000.0)
+        twin.reset([DeviceEpisode(3, 1000.0)])
         twin.apply(DeviceCommands("server-only", rule))
         twin.advance(20 * S)
         chosen = twin.read().chosen[0, :, 0]
@@ -176,7 +176,7 @@ def test_servers_are_chosen_evenly_and_by_weight() -> None:
 @pytest.mark.parametrize("rule", SERVER_RULES)
 def test_every_rule_between_servers_serves_all_requests(rule: str) -> None:
     twin = AcceleratorTwin(pool([device("1ms")], servers=7), 2)
-    twin.reset(5, 3000.0)
+    twin.reset([DeviceEpisode(5, 3000.0), DeviceEpisode(6, 3000.0)])
     twin.apply(DeviceCommands("server-only", rule))
     twin.advance(S)
     seen = twin.read()
@@ -189,7 +189,7 @@ def test_the_same_seed_gives_the_same_bits_in_any_number_of_copies() -> None:
     one, many = AcceleratorTwin(spec, record_limit=10**4), AcceleratorTwin(spec, 3, threads=2)
     many_records = AcceleratorTwin(spec, 3, threads=2, record_limit=10**4)
     for twin in (one, many, many_records):
-        twin.reset(np.full(twin.n_envs, 7), 30.0)
+        twin.reset([DeviceEpisode(7, 30.0)] * twin.n_envs)
         twin.apply(DeviceCommands("lur"))
         twin.advance(20 * S)
     assert (one.records(FLOWS) == many_records.records(FLOWS, 2)).all()
@@ -203,7 +203,7 @@ def test_requests_do_not_depend_on_what_is_done_to_them() -> None:
     arrivals = []
     for rule in ("server-only", "wrr", "lur"):
         twin = AcceleratorTwin("p4hauler-2", record_limit=10**4)
-        twin.reset(7, 10.0)
+        twin.reset([DeviceEpisode(7, 10.0)])
         twin.apply(DeviceCommands(rule))
         twin.advance(100 * S)
         records = np.sort(twin.records(FLOWS), order="request")
@@ -215,7 +215,7 @@ def test_reports_come_at_their_rate_late_and_not_always() -> None:
     agents = {"rate_per_s": 20, "delay_ns": "30ms", "loss": 0.25}
     spec = pool([device("10ms"), device("10ms")], servers=16, agents=agents)
     twin = AcceleratorTwin(spec)
-    twin.reset(1, 100.0)
+    twin.reset([DeviceEpisode(1, 100.0)])
     twin.advance(100 * S)
     seen = twin.read()
     # 32 devices, 20 a second, 100 s.
@@ -237,7 +237,7 @@ def test_a_utilisation_is_taken_over_a_window_in_whole_per_cent() -> None:
         agents={"rate_per_s": 10, "window_ns": "1s", "delay_ns": 0},
     )
     twin = AcceleratorTwin(spec)
-    twin.reset(1)
+    twin.reset([DeviceEpisode(1)])
     loads = []
     for tenth in range(95, 125):
         twin.advance(tenth * S // 10)
@@ -255,7 +255,7 @@ def test_a_silent_agent_ages_out_and_lur_goes_elsewhere() -> None:
             [device("10ms"), device("1ms", 100)], events=events, rate_per_s=50.0, agents=agents
         )
         twin = AcceleratorTwin(spec)
-        twin.reset(1)
+        twin.reset([DeviceEpisode(1)])
         twin.apply(DeviceCommands("lur"))
         twin.advance(11 * S)
         twin.read()
@@ -282,7 +282,7 @@ def test_an_agent_says_busy_above_its_threshold_and_free_below() -> None:
         agents={"kind": "event", "threshold_ns": "150ms", "delay_ns": 0},
     )
     twin = AcceleratorTwin(spec, record_limit=100)
-    twin.reset(1)
+    twin.reset([DeviceEpisode(1)])
     twin.apply(DeviceCommands("p4mite"))
     twin.advance(400_000_000)
     assert twin.read().reported_busy[0, 0].tolist() == [1, 0]
@@ -293,7 +293,7 @@ def test_an_agent_says_busy_above_its_threshold_and_free_below() -> None:
     # 100 ms and arrivals each 60 ms meet each 300 ms.
     spec["agents"] = {**spec["agents"], "second_report_ns": "5ms"}
     pulsed = AcceleratorTwin(spec, record_limit=1000)
-    pulsed.reset(1)
+    pulsed.reset([DeviceEpisode(1)])
     pulsed.apply(DeviceCommands("p4mite"))
     pulsed.advance(3 * S)
     assert pulsed.read().reported_busy[0, 0].tolist()[1] == 0
@@ -309,7 +309,7 @@ def test_an_event_does_what_it_says(kind: str) -> None:
         event["value"] = 20.0 if kind == "rate" else 0.5
     devices = [device("10ms"), device("10ms", present=kind != "add-device")]
     twin = AcceleratorTwin(pool(devices, demand="constant", events=[event], rate_per_s=40.0))
-    twin.reset(1)
+    twin.reset([DeviceEpisode(1)])
     twin.apply(DeviceCommands("device-ecmp"))
     twin.advance(10 * S)
     before = twin.read()
@@ -336,7 +336,7 @@ def test_an_event_does_what_it_says(kind: str) -> None:
 
 def test_a_full_queue_drops_and_loses_nothing_else() -> None:
     twin = AcceleratorTwin(pool([device("1s", queue_limit=2)]), record_limit=10**4)
-    twin.reset(1, 50.0)
+    twin.reset([DeviceEpisode(1, 50.0)])
     twin.advance(20 * S)
     seen = twin.read()
     assert seen.queue[0, 0, 0] == 3
@@ -347,7 +347,7 @@ def test_a_full_queue_drops_and_loses_nothing_else() -> None:
 
 def test_what_is_not_allowed_is_said_in_a_line() -> None:
     twin = AcceleratorTwin("p4hauler-1")
-    twin.reset(1)
+    twin.reset([DeviceEpisode(1)])
 
     def weighing(weights: Any) -> Any:
         return lambda: twin.apply(DeviceCommands(device_weights=weights))
@@ -365,7 +365,10 @@ def test_what_is_not_allowed_is_said_in_a_line() -> None:
         (lambda: twin.apply(DeviceCommands("p4mite")), "needs its reports of busy"),
         (lambda: twin.apply(DeviceCommands("lur", "prequal")), "server_rule"),
         (lambda: twin.apply(DeviceCommands("fastest")), "device_rule"),
-        (lambda: twin.reset(1, -1.0), "rates_per_s"),
+        (lambda: twin.reset([DeviceEpisode(1, -1.0)]), "rate_per_s"),
+        (lambda: twin.reset([DeviceEpisode(-1)]), "seeds"),
+        (lambda: twin.reset([DeviceEpisode(1)] * 2), "1 DeviceEpisodes"),
+        (lambda: twin.reset([1]), "1 DeviceEpisodes"),
     ):
         with pytest.raises(ConfigError, match=message):
             call()
@@ -373,7 +376,7 @@ def test_what_is_not_allowed_is_said_in_a_line() -> None:
 
 def test_rules_and_weights_change_in_one_call_while_requests_are_served() -> None:
     twin = AcceleratorTwin(pool([device("100ms", 9), device("100ms", 9)]), record_limit=10**4)
-    twin.reset(1, 40.0)
+    twin.reset([DeviceEpisode(1, 40.0)])
     shares = []
     for rule, weights in (("server-only", (1, 1)), ("device-ecmp", (1, 1)), ("wrr", (1, 3))):
         twin.apply(DeviceCommands(rule))

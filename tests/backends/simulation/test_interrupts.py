@@ -16,6 +16,7 @@ from dcgym.backends.simulation.arrivals import draw_arrivals
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.backends.simulation.placement import FlowLevelModel, ideal_link_bps
 from dcgym.errors import BackendError
+from dcgym.tasks.accelerators.protocol import DeviceEpisode
 from dcgym.tasks.balancing import server_group
 from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.tasks.network.episode import NetworkEpisode
@@ -100,7 +101,7 @@ def assignment() -> Callable[[], object]:
 
 def accelerators() -> Callable[[], object]:
     twin = AcceleratorTwin(DEVICES)
-    twin.reset(1, 1e5)
+    twin.reset([DeviceEpisode(1, 1e5)])
     return lambda: twin.advance(AGE_NS)
 
 

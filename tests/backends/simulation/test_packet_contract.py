@@ -11,7 +11,7 @@ import pytest
 
 import dcgym
 from dcgym.backends.records import EVENT_RECORDS
-from dcgym.backends.registry import NETWORKS, make_network
+from dcgym.backends.registry import NETWORKS, make_backend
 from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import ConfigError
@@ -160,9 +160,9 @@ def test_a_remembered_flow_keeps_its_path_when_weights_change(flow_table: int) -
 def test_options_and_values_are_checked() -> None:
     topology = make_topology(LEAF_SPINE)
     with pytest.raises(ConfigError, match="flow_table"):
-        make_network("simulation", topology, 1, {"flow_table": -1})
+        make_backend(NETWORKS, "simulation", topology, 1, {"flow_table": -1})
     with pytest.raises(ConfigError, match=r"switch.*left out, with the backend simulation"):
-        make_network("simulation", topology, 1, {"switch": "ovs"})
+        make_backend(NETWORKS, "simulation", topology, 1, {"switch": "ovs"})
 
 
 def test_the_flow_matrix_counts_who_sent_what() -> None:

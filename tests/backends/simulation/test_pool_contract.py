@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, RecordKind
-from dcgym.backends.registry import POOLS, make_pool
-from dcgym.backends.simulation import BalancingTwin
+from dcgym.backends.registry import POOLS, make_backend
+from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.native import require_simulation
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 from dcgym.tasks.balancing import Resource, ServerGroup, Vip, make_scenario
 from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
@@ -48,7 +49,7 @@ def test_clock_begins_at_zero_and_is_that_of_the_observations(twin: BalancingTwi
     assert twin.apply(NOTHING).tolist() == until.tolist() == twin.read().time_ns.tolist()
     twin.advance(SECOND)
     assert twin.apply(NOTHING).tolist() == [3 * SECOND, SECOND, 5 * SECOND]
-    twin.reset(1, mask=np.array([True, False, False]))
+    twin.reset([1, None, None])
     assert twin.apply(NOTHING).tolist() == [0, SECOND, 5 * SECOND]
 
 
@@ -85,13 +86,27 @@ def test_episodes_are_believed(twin: BalancingTwin) -> None:
     assert twin.records(FIDELITY, 0).to_dict() == {"status": "ok", "reasons": []}
 
 
+def test_a_copy_of_devices_without_an_episode_goes_on() -> None:
+    twin, alone = AcceleratorTwin("p4hauler-1", 2), AcceleratorTwin("p4hauler-1")
+    twin.reset([DeviceEpisode(1, 20.0), DeviceEpisode(2, 20.0)])
+    twin.advance(10 * SECOND)
+    begun = twin.read()
+    twin.reset([None, DeviceEpisode(3, 50.0)])
+    assert twin.apply(DeviceCommands()).tolist() == [10 * SECOND, 0]
+    twin.advance([10 * SECOND, 10 * SECOND])
+    alone.reset([DeviceEpisode(3, 50.0)])
+    alone.advance(10 * SECOND)
+    assert begun.arrivals[0] > 0
+    assert twin.read().arrivals.tolist() == [0, alone.read().arrivals[0]]
+
+
 def test_registry_makes_it_by_name() -> None:
-    made = make_pool("simulation", make_scenario("yao-sim-8"), 2, {"record_limit": 10})
+    made = make_backend(POOLS, "simulation", make_scenario("yao-sim-8"), 2, {"record_limit": 10})
     assert isinstance(made, BalancingTwin) and made.n_envs == 2
     assert made.capabilities is POOLS["simulation"].capabilities
     assert made.capabilities.deterministic and made.capabilities.oracles
     with pytest.raises(ConfigError, match="horizon_ns"):
-        make_pool("simulation", make_scenario("yao-sim-8"), 2, {"horizon_ns": 10})
+        make_backend(POOLS, "simulation", make_scenario("yao-sim-8"), 2, {"horizon_ns": 10})
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -198,7 +198,7 @@ def test_after_draining_only_a_reset_goes_on() -> None:
     assert not twin.read().truth.queue[0].any() and twin.read().truth.queue[1].any()
     with pytest.raises(BackendError, match="drained"):
         twin.advance(20 * SECOND)
-    twin.reset([1, 1], mask=np.array([True, False]))
+    twin.reset([1, None])
     twin.advance(20 * SECOND)
     assert twin.read().truth.queue[0].any()
 

@@ -89,7 +89,7 @@ def test_masked_reset_leaves_the_others_alone() -> None:
     twin.reset(1)
     twin.advance(20 * SECOND)
     before = twin.read().seen
-    twin.reset([9, 9, 9], mask=np.array([False, True, False]))
+    twin.reset([None, 9, None])
     after = twin.read().seen
     assert list(twin.read().time_ns) == [20 * SECOND, 0, 20 * SECOND]
     assert not after.flows[1].any() and not after.duration_us[1].any()
@@ -261,7 +261,9 @@ def weigh(twin: BalancingTwin, weights: Any) -> None:
         (lambda twin: twin.advance([1, 2]), "until_ns"),
         (lambda twin: twin.advance(np.uint64(2**63 + 5)), "until_ns"),
         (lambda twin: twin.reset(-1), "seeds: value -1"),
-        (lambda twin: twin.reset(1, mask=np.ones(2, bool)), "3 booleans"),
+        (lambda twin: twin.reset([1, 2]), "seeds: value [1, 2] is not allowed; allowed: 3 whole"),
+        (lambda twin: twin.reset([1, 2**64, None]), "seeds: value 18446744073709551616"),
+        (lambda twin: twin.reset(None), "seeds: value None"),
         (lambda twin: twin.records(FLOWS, 3), "env: value 3"),
         (lambda twin: BalancingTwin("yao-sim-8", n_envs=0), "n_envs: value 0"),
     ],

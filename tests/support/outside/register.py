@@ -15,7 +15,7 @@ from acme.network import ToyNetwork
 import dcgym
 from dcgym.backends.base import Network
 from dcgym.backends.ensemble import networks
-from dcgym.backends.registry import NETWORKS, NetworkMaker, Options
+from dcgym.backends.registry import NETWORKS, Maker, Options
 from dcgym.envs.registration import add_environment
 from dcgym.envs.registry import Environment, network_form
 from dcgym.policies import LEARNERS, POLICIES, Policy, make_policy
@@ -170,7 +170,7 @@ FEATURES.add("acme_idle", idle)
 NETWORK_REWARDS.add("acme_half_full", half_full)
 ACTIONS.add("acme-square", SquareAction)
 SCENARIOS.add("acme-trio", trio)
-NETWORKS.add("acme-toy", NetworkMaker("acme-toy", ToyNetwork.capabilities, frozenset(), make_toy))
+NETWORKS.add("acme-toy", Maker("acme-toy", ToyNetwork.capabilities, frozenset(), make_toy))
 POLICIES.add("acme", PolicyFamily("acme")).add("acme-constant", ConstantPolicy)
 LEARNERS.add("acme-search", SearchLearner())
 add_environment(

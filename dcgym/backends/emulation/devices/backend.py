@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.commands import check_device_rule, check_device_weights
+from dcgym.backends.commands import (
+    check_device_rule,
+    check_device_weights,
+    read_device_episodes,
+)
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import unwatched_links
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
@@ -38,7 +43,12 @@ from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.native import require
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.presets import PoolSpec, make_pool_of_devices
-from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceState
+from dcgym.tasks.accelerators.protocol import (
+    NOTHING,
+    DeviceCommands,
+    DeviceEpisode,
+    DeviceState,
+)
 from dcgym.tasks.accelerators.rules import SERVER_RULES
 from dcgym.traffic.http import RequestResults
 from dcgym.traffic.http.servers import CPUS
@@ -58,7 +68,7 @@ _Mask = npt.NDArray[np.bool_] | None
 class EmulatedDevicePool:
     """One pool of stations in real time: a BPF balancer, real requests, agents of their own.
 
-    See `dcgym.backends.device_pools.DevicePool` for the calls; they mean what they mean for
+    See `dcgym.backends.base.DevicePool` for the calls; they mean what they mean for
     `AcceleratorTwin`. What differs: `advance` waits for its time; the network takes the time that
     it takes; ``offered`` counts each request with the mean work of its application; a speed that an
     event changes also holds for what is served already. The requests of a seed are those of the
@@ -117,23 +127,18 @@ class EmulatedDevicePool:
         self._audit: FidelityAudit | None = None
         self._start_ns = 0
 
-    def reset(
-        self, seeds: npt.ArrayLike, rates_per_s: npt.ArrayLike | None = None, mask: _Mask = None
-    ) -> None:
+    def reset(self, episodes: Sequence[DeviceEpisode | None]) -> None:
         """Begin anew in place: idle stations, no reports, no flow known, the configured weights.
 
         The traffic begins with the first `advance`.
 
         Args:
-            seeds: The seed of the requests, 0 to 2**64 - 1.
-            rates_per_s: Requests a second; None for the pool's.
-            mask: One boolean; False leaves everything as it is.
+            episodes: The one of the pool; None in there leaves everything as it is.
         """
-        if mask is not None and not np.all(mask):
+        seeds, rates_per_s, begun = read_device_episodes(episodes, 1, self.pool.rate_per_s)
+        if not begun[0]:
             return
-        seed = int(np.asarray(seeds, np.uint64).reshape(-1)[0])
-        given = self.pool.rate_per_s if rates_per_s is None else rates_per_s
-        rate_per_s = float(np.asarray(given, np.float64).reshape(-1)[0])
+        seed, rate_per_s = int(seeds[0]), float(rates_per_s[0])
         running = self._build()
         self._drawn = draw_requests(self.pool, seed, rate_per_s, self.horizon_ns)
         self._drop_results()

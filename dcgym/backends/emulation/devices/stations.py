@@ -21,6 +21,7 @@ from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.accelerators.agents import Agents
 from dcgym.tasks.accelerators.devices import MOST_WORKERS, Device
 from dcgym.tasks.accelerators.pool import AcceleratorPool, DeviceGroup
+from dcgym.tasks.accelerators.protocol import DeviceEpisode
 from dcgym.tasks.balancing import DataPlane, Scenario, ServerGroup, ServerPool, Workload
 from dcgym.tasks.balancing.servers import Resource
 from dcgym.topologies import Topology, pod
@@ -201,7 +202,7 @@ def draw_requests(
         ),
         record_limit=10**9,
     )
-    twin.reset(np.array([seed], np.uint64), rate_per_s)
+    twin.reset([DeviceEpisode(seed, rate_per_s)])
     twin.advance(until_ns)
     # Those that have come by then also end.
     twin.advance(until_ns + 64 * int(max(service.values())))

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.commands import rule_names, sampled_flags
+from dcgym.backends.commands import read_seeds, rule_names, sampled_flags
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import unwatched_links
@@ -136,18 +136,19 @@ class EmulatedPool:
         self._start_ns = 0
         self._audit: FidelityAudit | None = None
 
-    def reset(self, seeds: int | Sequence[int] | npt.ArrayLike, mask: _Mask = None) -> None:
+    def reset(self, episodes: int | Sequence[int | None]) -> None:
         """Begin anew in place: empty servers, no flow known, the scenario's pool, equal weights.
 
         The traffic begins with the first `advance`.
 
         Args:
-            seeds: The seed of the flows, 0 to 2**64 - 1.
-            mask: One boolean; False leaves everything as it is.
+            episodes: The seed of the flows, 0 to 2**64 - 1, or a sequence of it; None in there
+                leaves everything as it is.
         """
-        if mask is not None and not np.all(mask):
+        seeds, begun = read_seeds(episodes, 1)
+        if not begun[0]:
             return
-        seed = int(np.asarray(seeds, np.uint64).reshape(-1)[0])
+        seed = int(seeds[0])
         running = self._build()
         drawn = draw_arrivals(self.scenario, seed, self.horizon_ns)
         if self._program is not None and not self._program.has_requests:
@@ -251,7 +252,7 @@ class EmulatedPool:
         load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
         self._audit = FidelityAudit(load, unwatched_links())
 
-    def read(self) -> PoolState:
+    def read(self, mask: _Mask = None) -> PoolState:
         """Return what is known, as of a moment ago; remaining work is estimated.
 
         Its time is when the oldest of the balancers' counters were collected.
