@@ -5,7 +5,7 @@ Shapes: E copies, N servers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,7 +81,6 @@ class AssignmentSystem(BoundTask[JobAssignmentTask, Pool, PoolState]):
         super().__init__(task, backend, n_envs, interval_ns=0)
         self.terms = {name: np.zeros((n_envs, 1)) for name in task.reward.weights}
         self.state_labels = [f"server{number}.jobs" for number in range(task.n_servers)]
-        self.has_action_masks = task.settings.action == "server"
         # Since the reset, and in the last step.
         self._totals = self._steps = dict[str, npt.NDArray[np.int64]]()
         # Made with the first picture.
@@ -166,12 +165,13 @@ class AssignmentSystem(BoundTask[JobAssignmentTask, Pool, PoolState]):
             "failed": held.failed.astype(np.float64),
         }
 
-    def action_masks(self) -> Mask:
-        """Return which servers take new jobs, (E, 1, N); all of them where none does.
+    @property
+    def masks(self) -> Callable[[], Mask] | None:
+        """What returns the servers that take new jobs, where the action names one."""
+        return self._masks if self._task.settings.action == "server" else None
 
-        Raises:
-            BackendError: No episode is running.
-        """
+    def _masks(self) -> Mask:
+        # All of them where none does.
         eligible = self.now.seen.eligible
         masks: Mask = eligible | ~eligible.any(axis=1, keepdims=True)
         return masks[:, None]
@@ -194,10 +194,10 @@ class AssignmentSystem(BoundTask[JobAssignmentTask, Pool, PoolState]):
             "servers": {name: values[:, None] for name, values in servers.items()},
             "size_ms": view.size_ms[:, None],
         }
-        if not self.has_action_masks:
+        if self.masks is None:
             return found
         # As Gymnasium's spaces sample under them.
-        return {**found, "action_mask": self.action_masks().astype(np.int8)}
+        return {**found, "action_mask": self._masks().astype(np.int8)}
 
     def state(self, env: int) -> FloatArray:
         """Return the jobs at each server, as the observation "counts" shows them."""

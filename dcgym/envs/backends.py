@@ -19,7 +19,6 @@ __all__ = [
     "find_object",
     "make_copies",
     "stated_capabilities",
-    "taken_options",
     "topology_of",
 ]
 
@@ -108,26 +107,6 @@ def _named(spec: object) -> Iterator[None]:
         raise ConfigError("backend", spec, allowed) from error
 
 
-def taken_options(
-    wanted: Mapping[str, object], defaults: Mapping[str, object], known: frozenset[str]
-) -> dict[str, object]:
-    """Return the options to make a backend with.
-
-    An option that the backend does not know is left out where it has its default, and kept where
-    somebody asked for another value, which `dcgym.backends.registry.checked_options` judges.
-
-    Args:
-        wanted: The options by name.
-        defaults: What each is where nobody says anything.
-        known: Names of the options that the backend takes.
-    """
-    return {
-        name: value
-        for name, value in wanted.items()
-        if name in known or value != defaults.get(name, value)
-    }
-
-
 def make_copies(
     makers: Registry[Maker[Subject, Made]],
     spec: object,
@@ -137,6 +116,9 @@ def make_copies(
     defaults: Mapping[str, object] = MappingProxyType({}),
 ) -> Made:
     """Return copies of what a task runs on; nothing is started.
+
+    An option that a named backend does not know is left out where it has its default, and kept
+    where somebody asked for another value, which `dcgym.backends.registry.checked_options` judges.
 
     Args:
         makers: The backends that have names.
@@ -150,7 +132,12 @@ def make_copies(
         ConfigError: There is no such backend, or it cannot be made so.
     """
     if isinstance(spec, str):
-        options = taken_options(wanted, defaults, makers.find(spec).options)
+        known = makers.find(spec).options
+        options = {
+            name: value
+            for name, value in wanted.items()
+            if name in known or value != defaults.get(name, value)
+        }
         return make_backend(makers, spec, subject, n_envs, options)
     kind = f"a backend of a {type(subject).__name__} and a number"
     made: Made = made_by(spec, kind, subject, n_envs)

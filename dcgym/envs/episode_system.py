@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -118,7 +118,6 @@ class EpisodeSystem(BoundTask[Task, Placement, list[AnyEpisode | None]], Generic
     """
 
     has_whole_steps = True
-    has_action_masks = True
     copies_each = 1
 
     def __init__(self, task: Task, backend: object, n_envs: int = 1) -> None:
@@ -159,7 +158,7 @@ class EpisodeSystem(BoundTask[Task, Placement, list[AnyEpisode | None]], Generic
         for env, seed in enumerate(drawn):
             if seed is not None:
                 self._state[env] = self.make_episode(env, seed)
-        self._look(mask)
+        self.measure(mask)
 
     def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
         """Carry out the actions of all copies but fresh ones.
@@ -171,22 +170,10 @@ class EpisodeSystem(BoundTask[Task, Placement, list[AnyEpisode | None]], Generic
         if actions is None:
             raise ConfigError("action", None, "an action")
         given = self._task.actions_of(actions)
-        for env in np.flatnonzero(~fresh).tolist():
-            self.episode(env).act(given[env])
+        for env, has_begun in enumerate(fresh.tolist()):
+            if not has_begun:
+                self.episode(env).act(given[env])
         return self.read_ns
-
-    def whole_step(self, actions: Actions, until_ns: TimeArray) -> Mask:
-        """Carry out the actions of all copies, and show what follows.
-
-        Args:
-            actions: An action for each copy and agent.
-            until_ns: Not looked at.
-        """
-        given = self._task.actions_of(actions)
-        for env in range(self.n_envs):
-            self.episode(env).act(given[env])
-        self._look(None)
-        return self.finished()
 
     def advance(self, until_ns: TimeArray) -> TimeArray:
         """Do nothing: time stands still."""
@@ -198,7 +185,17 @@ class EpisodeSystem(BoundTask[Task, Placement, list[AnyEpisode | None]], Generic
 
     def measure(self, mask: Mask) -> None:
         """Show what the last step led to in some copies; the others are as they were."""
-        self._look(mask)
+        made = self.observations.copy()
+        for env, is_read in enumerate(mask.tolist()):
+            if is_read:
+                self.episode(env).observe(made[env, 0])
+        begun = next(one for one in self.now if one is not None)
+        # Copies that have not begun have no step behind them.
+        none = [0.0] * len(begun.inputs)
+        inputs = [none if one is None else one.inputs for one in self.now]
+        terms = self._task.terms(np.array(inputs, np.float64))
+        self.observations = made
+        self.terms = {name: found[:, None] for name, found in terms.items()}
 
     @cached_property
     def painter(self) -> PlacementPainter:
@@ -216,14 +213,18 @@ class EpisodeSystem(BoundTask[Task, Placement, list[AnyEpisode | None]], Generic
         """Tell in which copies nothing is left to decide."""
         return np.array([self.episode(env).is_over for env in self._all()])
 
-    def action_masks(self) -> npt.NDArray[np.bool_]:
-        """Return which actions are feasible, (E, 1, n)."""
+    @property
+    def masks(self) -> Callable[[], Mask] | None:
+        """What returns which actions are feasible, (E, 1, n)."""
+        return self._masks
+
+    def _masks(self) -> Mask:
         return np.stack([self.episode(env).mask for env in self._all()])[:, None]
 
     def told(self) -> Told:
         """Return what the episodes tell, and the masks, (E, 1, ...)."""
         told = _stacked([self.episode(env).info() for env in self._all()])
-        return {**told, "action_mask": self.action_masks().astype(np.int8)}
+        return {**told, "action_mask": self._masks().astype(np.int8)}
 
     def metrics_of(self, env: int) -> dict[str, float]:
         """Return the metrics of one copy so far."""
@@ -267,19 +268,6 @@ class EpisodeSystem(BoundTask[Task, Placement, list[AnyEpisode | None]], Generic
 
     def _all(self) -> range:
         return range(self.n_envs)
-
-    def _look(self, mask: Mask | None) -> None:
-        """Make observations and terms of some copies, of all if None."""
-        made = np.empty_like(self.observations) if mask is None else self.observations.copy()
-        for env in self._all() if mask is None else np.flatnonzero(mask).tolist():
-            self.episode(env).observe(made[env, 0])
-        begun = next(one for one in self.now if one is not None)
-        # Copies that have not begun have no step behind them.
-        none = [0.0] * len(begun.inputs)
-        inputs = [none if one is None else one.inputs for one in self.now]
-        terms = self._task.terms(np.array(inputs, np.float64))
-        self.observations = made
-        self.terms = {name: found[:, None] for name, found in terms.items()}
 
 
 def _stacked(rows: list[Info]) -> Info:

@@ -113,7 +113,6 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
         self._largest = largest = self._spaces.system
         super().__init__(largest.task(), settings.backend, n_envs, largest.interval_ns)
         self.is_measured_at_once = largest.is_measured_at_once
-        self.has_action_masks = largest.has_action_masks
         self.capabilities = largest.capabilities
         self.state_labels = largest.state_labels
         self.observation_labels = self._spaces.labels
@@ -213,15 +212,18 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
         for env, values in enumerate(self._drawn):
             for agent in range(n_agents):
                 drawn[env, agent] = _told(values)
-        masks = np.array([self._mask(one) for one in self._all()])
         return stacked([dict(one.told()) for one in self._all()]) | {
             "drawn": drawn,
             "rejected_draws": self._rejected[:, None].repeat(n_agents, axis=1),
-            "action_mask": masks[:, None].repeat(n_agents, axis=1),
+            "action_mask": self._masks().repeat(n_agents, axis=1),
         }
 
-    def action_masks(self) -> Mask:
-        """Return which actions are feasible, (E, A, n)."""
+    @property
+    def masks(self) -> Callable[[], Mask] | None:
+        """What returns which actions are feasible, (E, A, n); None where all are always."""
+        return None if self._largest.masks is None else self._masks
+
+    def _masks(self) -> Mask:
         return np.stack([self._mask(one) for one in self._all()])[:, None]
 
     def state(self, env: int) -> FloatArray:
@@ -273,8 +275,8 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
 
     def _mask(self, own: System) -> Mask:
         """Return what of an action means something now; of positions where there are such."""
-        if own.has_action_masks:
-            own_mask: Mask = own.action_masks()[0, 0]
+        if (masks := own.masks) is not None:
+            own_mask: Mask = masks()[0, 0]
             return own_mask
         return self._spaces.mask(own)
 

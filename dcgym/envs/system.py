@@ -129,9 +129,6 @@ class BoundTask(ABC, Generic[Task, Running, State]):
     has_whole_steps = False
     """Whether there is `whole_step`, with this task and backend."""
 
-    has_action_masks = False
-    """Whether some discrete actions may not be feasible, with this task."""
-
     capabilities: Capabilities
 
     def __init__(self, task: Task, backend: object, n_envs: int, interval_ns: int) -> None:
@@ -300,10 +297,10 @@ class BoundTask(ABC, Generic[Task, Running, State]):
         state: FloatArray = self.observations[env].ravel().astype(np.float64)
         return state
 
-    def action_masks(self) -> Mask:
-        """Return which actions are feasible, (E, A, n): all of them, if nothing else is said."""
-        n_actions = gym.spaces.flatdim(self.action_space)
-        return np.ones((self.n_envs, len(self.agents), n_actions), np.bool_)
+    @property
+    def masks(self) -> Callable[[], Mask] | None:
+        """What returns which actions are feasible now, (E, A, n); None where all are always."""
+        return None
 
     @abstractmethod
     def flow_records(self, env: int) -> npt.NDArray[Any]:
@@ -362,9 +359,9 @@ def masks_of(system: System) -> Callable[[], Mask]:
     Raises:
         AttributeError: All its actions are feasible at any time, and there are no masks.
     """
-    if not system.has_action_masks:
+    if (masks := system.masks) is None:
         raise AttributeError("no attribute 'action_masks': all actions are feasible at any time")
-    return system.action_masks
+    return masks
 
 
 def _own(told: Told, env: int, agent: int) -> Info:
