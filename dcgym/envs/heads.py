@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from pettingzoo import ParallelEnv
 
+from dcgym.envs.drawn import largest_rows
 from dcgym.envs.parallel import Infos, Observations, TaskParallelEnv
-from dcgym.envs.randomised import largest_rows
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.rows import RowLayout, row_inputs, rows_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.envs.system import Info, Mask
+from dcgym.envs.values import Info, Mask
 
 __all__ = [
     "NO_VALUE",

@@ -16,7 +16,7 @@ from dcgym.envs.face import Face, frames_per_second
 from dcgym.envs.infos import shaped
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
-from dcgym.envs.system import Info
+from dcgym.envs.values import Info
 from dcgym.errors import ConfigError, MissingDependency, needs_reset
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 

@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, PLACEMENTS, POOLS, Maker
-from dcgym.envs.accelerator_system import accelerator_system
-from dcgym.envs.assignment_system import assignment_system
 from dcgym.envs.backends import find_object, topology_of
-from dcgym.envs.dip_system import dip_system
-from dcgym.envs.flow_system import flow_system
-from dcgym.envs.migration_system import migration_system
-from dcgym.envs.network_system import network_system
-from dcgym.envs.placement_system import placement_system
-from dcgym.envs.pool_system import pool_system
-from dcgym.envs.randomised import LOOKS, LOOKS_SEED, drawn_system
+from dcgym.envs.bindings.accelerators import AcceleratorBinding
+from dcgym.envs.bindings.assignment import AssignmentBinding
+from dcgym.envs.bindings.base import AnyBinding
+from dcgym.envs.bindings.dips import DipEpisode
+from dcgym.envs.bindings.episodes import Episode, EpisodeBinding
+from dcgym.envs.bindings.flows import FlowBinding
+from dcgym.envs.bindings.migration import MigrationEpisode
+from dcgym.envs.bindings.network import NetworkBinding, make_tasks
+from dcgym.envs.bindings.placement import PlacementEpisode
+from dcgym.envs.bindings.pool import PoolBinding
+from dcgym.envs.drawn import LOOKS, LOOKS_SEED, drawn_system
 from dcgym.envs.system import System
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
@@ -64,6 +66,7 @@ __all__ = [
     "flow_form",
     "network_form",
     "pool_form",
+    "task_form",
 ]
 
 
@@ -161,7 +164,7 @@ def network_form(
         task: Makes the task of one copy, of the settings and of a network that is given, or None.
             Its docstring is the page.
     """
-    return _on_networks(settings, task, network_system)
+    return _on_networks(settings, task, NetworkBinding)
 
 
 def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
@@ -171,7 +174,7 @@ def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
         task: Makes the task of one copy, of the settings and of a network that is given, or None.
             Its docstring is the page.
     """
-    return _on_networks(FlowSettings, task, flow_system)
+    return _on_networks(FlowSettings, task, FlowBinding)
 
 
 def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> AgentForm:
@@ -181,16 +184,20 @@ def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> Agent
         settings: Frozen dataclass of its arguments.
         task: Makes the task of the settings. Its docstring is the page.
     """
-    return _form(settings, task, partial(pool_system, task), POOLS, "pool")
+    return task_form(settings, task, PoolBinding, POOLS, "pool")
 
 
 def _on_networks(
     settings: type[NetworkSettings],
     task: Callable[[Any, Any], NetworkTask],
-    bind: Callable[[Any, Any, int], System],
+    kind: Callable[[Any, object], AnyBinding],
 ) -> AgentForm:
-    alone, bound = partial(_network_task, task), partial(bind, task)
-    return _form(settings, alone, bound, NETWORKS, "network", task.__doc__)
+    def bind(given: NetworkSettings, n_envs: int) -> AnyBinding:
+        return kind(*make_tasks(task, given, n_envs))
+
+    make = partial(drawn_system, bind)
+    alone, page = partial(_network_task, task), task.__doc__ or ""
+    return AgentForm(settings, make, page, NETWORKS, alone, "network")
 
 
 def _network_task(make: Callable[[Any, Any], NetworkTask], settings: NetworkSettings) -> object:
@@ -198,17 +205,39 @@ def _network_task(make: Callable[[Any, Any], NetworkTask], settings: NetworkSett
     return make(settings, topology_of(find_object(settings.backend)))
 
 
-def _form(
+def task_form(
     settings: type[TaskSettings],
-    task: Callable[[Any], object],
-    make: Callable[[Any, int], System],
+    task: Callable[[Any], Any],
+    kind: Callable[[Any, object, int], AnyBinding],
     makers: Registry[Maker[Any, Any]],
-    recorder: str,
-    page: str | None = None,
+    recorder: str = "plain",
 ) -> AgentForm:
-    """Return the form of a task whose settings `randomise` may draw; its docstring is the page."""
-    drawn = partial(drawn_system, make)
-    return AgentForm(settings, drawn, page or task.__doc__ or "", makers, task, recorder)
+    """Return the form of a task with a binding, whose settings `randomise` may draw.
+
+    Args:
+        settings: Frozen dataclass of its arguments.
+        task: Makes the task of the settings. Its docstring is the page.
+        kind: Makes the binding of a task, of what the settings call the backend, and of a number
+            of copies.
+        makers: The backends that have names.
+        recorder: What suites record of its runs, by a name of `dcgym.suites.recorders.RECORDERS`.
+    """
+
+    def bind(given: TaskSettings, n_envs: int) -> AnyBinding:
+        return kind(task(given), find_object(given.backend), n_envs)
+
+    make = partial(drawn_system, bind)
+    return AgentForm(settings, make, task.__doc__ or "", makers, task, recorder)
+
+
+def _placement_form(
+    settings: type[TaskSettings],
+    task: Callable[[Any], Any],
+    episode: type[Episode],
+    recorder: str,
+) -> AgentForm:
+    """Return the form of a task of episodes over a placement model."""
+    return task_form(settings, task, partial(EpisodeBinding, episode), PLACEMENTS, recorder)
 
 
 for _environment in (
@@ -248,16 +277,16 @@ for _environment in (
     Environment(
         "dcgym/JobAssignment-v0",
         "assignment",
-        _form(JobAssignmentSettings, job_assignment, assignment_system, POOLS, "jobs"),
+        task_form(JobAssignmentSettings, job_assignment, AssignmentBinding, POOLS, "jobs"),
         layout=ASSIGNMENT_LAYOUT,
     ),
     Environment(
         "dcgym/AcceleratorBalancing-v0",
         "accelerators",
-        _form(
+        task_form(
             AcceleratorBalancingSettings,
             accelerator_balancing,
-            accelerator_system,
+            AcceleratorBinding,
             DEVICE_POOLS,
             "devices",
         ),
@@ -266,19 +295,19 @@ for _environment in (
     Environment(
         "dcgym/VipPlacement-v0",
         "placement",
-        _form(VipPlacementSettings, vip_placement, placement_system, PLACEMENTS, "placement"),
+        _placement_form(VipPlacementSettings, vip_placement, PlacementEpisode, "placement"),
         layout=PLACEMENT_LAYOUT,
     ),
     Environment(
         "dcgym/DipPlacement-v0",
         "dips",
-        _form(DipPlacementSettings, dip_placement, dip_system, PLACEMENTS, "dips"),
+        _placement_form(DipPlacementSettings, dip_placement, DipEpisode, "dips"),
         layout=DIP_LAYOUT,
     ),
     Environment(
         "dcgym/VipMigration-v0",
         "migration",
-        _form(VipMigrationSettings, vip_migration, migration_system, PLACEMENTS, "migration"),
+        _placement_form(VipMigrationSettings, vip_migration, MigrationEpisode, "migration"),
         layout=MIGRATION_LAYOUT,
     ),
 ):

@@ -20,16 +20,8 @@ from dcgym.backends.base import ANEW
 from dcgym.backends.fidelity import judge
 from dcgym.backends.records import Fidelity
 from dcgym.config import check_keys
-from dcgym.envs.system import (
-    Actions,
-    Caption,
-    FloatArray,
-    Info,
-    Mask,
-    Observations,
-    System,
-    TimeArray,
-)
+from dcgym.envs.system import System
+from dcgym.envs.values import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import NONE_RUNS, BackendError, ConfigError, DcgymError, needs_reset
 
 __all__ = ["LATE_FRACTION", "Session"]

@@ -16,7 +16,8 @@ from dcgym.envs.infos import shaped
 from dcgym.envs.limits import limit_around, limited
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
-from dcgym.envs.system import Info, Mask, masks_of
+from dcgym.envs.system import masks_of
+from dcgym.envs.values import Info, Mask
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
 
 __all__ = ["TaskEnv"]

@@ -13,7 +13,8 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import seeding
 
 from dcgym.envs.face import Face
-from dcgym.envs.system import Mask, masks_of
+from dcgym.envs.system import masks_of
+from dcgym.envs.values import Mask
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.settings import TaskSettings
 

@@ -15,19 +15,14 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, iterate
 
 from dcgym.config import check_arguments, check_in, check_int, check_keys
+from dcgym.envs.bindings.base import MOST_COPIES
 from dcgym.envs.face import fitting_spec, frames_per_second, seeds_of_copies
 from dcgym.envs.infos import flat_columns, masked
 from dcgym.envs.limits import limited
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.envs.slots import SlottedVectorEnv
-from dcgym.envs.system import (
-    MOST_COPIES,
-    Actions,
-    FloatArray,
-    Info,
-    Mask,
-)
+from dcgym.envs.values import Actions, FloatArray, Info, Mask
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings

@@ -24,7 +24,7 @@ from dcgym.backends.names import named_runs
 from dcgym.backends.records import Record
 from dcgym.config import check_flag, check_int, check_name, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
-from dcgym.envs.system import Info
+from dcgym.envs.values import Info
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.places import temporary_place
 from dcgym.policies import Policy, load_policy, make_policy

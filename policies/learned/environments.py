@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from dcgym.config import check_keys
+from dcgym.envs.drawn import largest_rows
 from dcgym.envs.factory import DEFAULT_ENV, find_environment, make_env, make_vec_env
-from dcgym.envs.randomised import largest_rows
 from dcgym.policies.learned.flat import (
     FlatSpace,
     flat_action_space,

@@ -40,6 +40,8 @@ with tempfile.TemporaryDirectory() as folder:
     assert load_policy(trained).name == "fixed-share"
 assert pair.num_envs == 2
 check_contract(lambda: dcgym.make_env(env="mine/ShortQueues-v0", backend="fluid"))
+assert served > 0.999
+check_contract(lambda: dcgym.make_env(env="mine/Sites-v0", max_steps=3))
 assert len(records) == 4 and len({record["seed"] for record in records}) == 2
 assert "short-queues" in SUITES.names()
 print("all of it ran")

@@ -15,6 +15,7 @@ from tests.support.source_tree import (
     ROOT,
     Arrow,
     arrows,
+    classes,
     functions_above,
     modules,
     source_files,
@@ -23,6 +24,9 @@ from tests.support.source_tree import (
 HEAVY = ("mininet", "ray", "torch", "stable_baselines3", "matplotlib", "plotly", "polars")
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 45
+MOST_METHODS = 30
+MOST_SYSTEM_LINES = 300
+MOST_BACKEND_MEMBERS = 8
 
 # Rooms from the foundation to the roof. A module lies in the room with the longest name that begins
 # its own; the face of a package (`__init__`), which gathers what lies inside, in the highest room
@@ -130,6 +134,24 @@ def test_no_file_is_too_long() -> None:
 
 def test_no_function_is_too_long_without_a_reason() -> None:
     assert list(long_functions()) == []
+
+
+def test_no_class_has_too_many_functions() -> None:
+    assert [str(one) for one in classes() if len(one.functions) > MOST_METHODS] == []
+
+
+def test_there_is_one_system() -> None:
+    assert [str(one) for one in classes() if "System" in one.bases] == []
+    [system] = [one for one in classes() if one.module == "dcgym.envs.system"]
+    assert system.lines <= MOST_SYSTEM_LINES
+
+
+def test_the_protocol_of_backends_is_small() -> None:
+    [base] = [
+        one for one in classes() if one.module == "dcgym.backends.base" and one.name == "Backend"
+    ]
+    [shared] = [one for one in classes() if one.module == base.module and one.name in base.bases]
+    assert len(base.functions) + len(shared.functions) <= MOST_BACKEND_MEMBERS
 
 
 def modules_without_a_room() -> Iterator[str]:

@@ -75,7 +75,7 @@ def test_a_shadow_needs_a_backend_that_has_one():
     with pytest.raises(ConfigError, match=r"^reward: value 'gain_over_sed'.*log_ongoing"):
         make(backend="emulation", reward="gain_over_sed")
     real = make(backend="emulation")
-    assert list(real.unwrapped.system.reward.weights) == ["log_ongoing"]
+    assert list(real.unwrapped.system.terms) == ["log_ongoing"]
     real.close()
 
 

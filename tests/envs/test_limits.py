@@ -122,7 +122,7 @@ def test_real_traffic_is_drawn_for_the_steps_of_an_episode(
     for limit, other in ((20, 40), (1000, 2000)):
         env: Any = gym.make(env_id, backend="emulation", max_steps=limit, **given).unwrapped
         system, interval_ns = env.system, env.settings.interval_ns
-        slack_ns = system.backend.horizon_ns - system.origin_ns - limit * interval_ns
+        slack_ns = system.backend.horizon_ns - system.binding.origin_ns - limit * interval_ns
         assert 0 < slack_ns <= max(30 * 10**9, interval_ns)
         system.bound(other)
         assert system.backend is None, "what is drawn for another length is made anew"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dcgym
-from dcgym.envs.network_system import NetworkSystem
-from dcgym.envs.system import Caption
+from dcgym.envs.system import System
+from dcgym.envs.values import Caption
 from dcgym.errors import ConfigError
 from dcgym.testing import FakeBackend
 from tests.support.source_tree import ROOT
@@ -147,7 +147,7 @@ def test_the_time_of_drawing_belongs_to_no_interval(monkeypatch):
     env = make(backend=backend, interval="50ms", traffic="pairs-udp")
     env.reset(seed=0)
     # Six intervals: whoever waits for that must begin anew.
-    monkeypatch.setattr(NetworkSystem, "render", lambda *_: backend.pause(0.3))
+    monkeypatch.setattr(System, "render", lambda *_: backend.pause(0.3))
     for _ in range(5):
         env.render()
         drawn_ns = backend.now_ns
@@ -161,14 +161,14 @@ def test_the_time_of_drawing_belongs_to_no_interval(monkeypatch):
 @pytest.mark.emulation
 def test_an_emulated_interval_begins_after_its_picture_was_drawn(monkeypatch):
     drawn_ns = []
-    draw = NetworkSystem.render
+    draw = System.render
 
     def note_end(system, number, caption):
         picture = draw(system, number, caption)
         drawn_ns.append(int(system.now_ns()[0]))
         return picture
 
-    monkeypatch.setattr(NetworkSystem, "render", note_end)
+    monkeypatch.setattr(System, "render", note_end)
     # A picture takes much less than the 80 ms by which an action may come late.
     env = make(backend="emulation", interval="400ms")
     system = env.unwrapped.system

@@ -13,7 +13,7 @@ import pytest
 import dcgym
 from dcgym.backends.records import FIDELITY, FLOWS, Fidelity, RecordKind
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
-from dcgym.envs.network_system import NetworkSystem
+from dcgym.envs.system import System
 from dcgym.suites.rollout import run_episode
 from dcgym.suites.spec import RunSpec
 from dcgym.tasks.accelerators.protocol import NOTHING as NO_COMMANDS
@@ -59,7 +59,7 @@ def test_steps_and_gaps_add_up_to_the_time_that_passed(monkeypatch: pytest.Monke
     env = make(backend, render_mode="rgb_array")
     env.reset(seed=0)
     began_ns = backend.now_ns
-    monkeypatch.setattr(NetworkSystem, "render", lambda *_: backend.think(30 * MS))
+    monkeypatch.setattr(System, "render", lambda *_: backend.think(30 * MS))
     passed_us, late = 0.0, []
     for thought_ms, is_drawn in [(0, 0), (20, 0), (3, 0), (9, 1), (11, 1), (300, 0), (0, 0)]:
         if is_drawn:
@@ -94,7 +94,7 @@ def test_a_picture_that_is_done_before_the_traffic_begins_takes_no_time_from_it(
     backend = Resting()
     env = make(backend, render_mode="rgb_array")
     env.reset(seed=0)
-    monkeypatch.setattr(NetworkSystem, "render", lambda *_: backend.think(30 * MS))
+    monkeypatch.setattr(System, "render", lambda *_: backend.think(30 * MS))
     env.render()
     *_, info = env.step(OPEN)
     assert (info["interval_us"], info["gap_us"]) == (50_000, 0)

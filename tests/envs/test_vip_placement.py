@@ -169,12 +169,12 @@ def test_classic_policies_place_what_the_native_assignment_places() -> None:
     shares = {}
     for name, rule in rules.items():
         shares[name] = episode(env, name, 3)[1]["metrics"]["switch_share"]
-        system = env.unwrapped.system
-        model = env.unwrapped.backend
-        own = model.usage(0)
-        model.reset(0, system.episode(0).table)
-        model.assign(0, replace(rule, seed=system.episode(0).seed))
-        assert model.usage(0) == own, name
+        own = env.unwrapped.system.binding.episode(0)
+        model = env.unwrapped.backend.model
+        usage = model.usage(0)
+        model.reset(0, own.table)
+        model.assign(0, replace(rule, seed=own.seed))
+        assert model.usage(0) == usage, name
     assert shares["duet-skip"] >= shares["duet"]
     for name in policy_names("placement")[:6]:
         _, info = episode(env, name, 3)

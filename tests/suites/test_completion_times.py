@@ -35,10 +35,10 @@ def demands_us(seconds: float, scenario: Any) -> Any:
     """Return what the flows of the first so many seconds ask for, as `run` draws them."""
     env: Any = dcgym.make_env(env=ENV, scenario=scenario).unwrapped
     env.reset(seed=3)
-    system = env.system
-    until_ns = system.origin_ns + round(seconds * 1e9)
-    planned = draw_arrivals(system.scenario, int(system.seeds[0]), until_ns)
-    return planned["demand_ns"][planned["arrival_ns"] >= system.origin_ns].sum(axis=1) / 1e3
+    binding = env.system.binding
+    until_ns = binding.origin_ns + round(seconds * 1e9)
+    planned = draw_arrivals(binding.scenario, int(env.system.seeds[0]), until_ns)
+    return planned["demand_ns"][planned["arrival_ns"] >= binding.origin_ns].sum(axis=1) / 1e3
 
 
 @pytest.mark.parametrize("seconds", [20.0, 60.0])

@@ -14,10 +14,12 @@ import polars as pl
 import pytest
 
 from dcgym.backends.base import Capabilities
-from dcgym.backends.records import Fidelity
+from dcgym.backends.records import EVENT_RECORDS, FIDELITY, Fidelity
+from dcgym.backends.records import FLOWS as ENDED
+from dcgym.envs.bindings.base import Binding
 from dcgym.envs.registration import add_environment
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
-from dcgym.envs.system import BoundTask
+from dcgym.envs.system import System
 from dcgym.policies import POLICIES, PolicyFamily
 from dcgym.registry import Registry
 from dcgym.suites import Case, Suite, load_records, run_suite, write_report
@@ -30,10 +32,39 @@ ID, FAMILY = "acme/Walk-v0", "walking"
 FLOWS = np.array([(1, 2.5)], [("flow", "<i8"), ("time_s", "<f8")])
 
 
+@dataclass
+class Walked:
+    """Where the two are: when, and what they decided."""
+
+    time_ns: Any
+    decided: Any
+
+
 class Paper:
-    """A backend in name only."""
+    """A backend that keeps the time, and what was decided."""
 
     name, capabilities = "paper", Capabilities()
+
+    def __init__(self) -> None:
+        self._now = Walked(np.zeros(1, np.int64), np.zeros((1, 2)))
+
+    def reset(self, episodes: Any) -> None:
+        self._now = Walked(np.zeros(1, np.int64), np.zeros((1, 2)))
+
+    def apply(self, commands: Any, mask: Any = None) -> Any:
+        if commands is not None:
+            self._now.decided = commands
+        return self._now.time_ns
+
+    def advance(self, until_ns: Any) -> Any:
+        self._now = Walked(until_ns.copy(), self._now.decided)
+        return np.zeros(1, np.int64)
+
+    def read(self, mask: Any = None) -> Walked:
+        return self._now
+
+    def records(self, kind: Any, env: int) -> Any:
+        return {ENDED: FLOWS, EVENT_RECORDS: [], FIDELITY: Fidelity()}[kind]
 
     def close(self) -> None:
         """Have nothing to end."""
@@ -63,49 +94,31 @@ def walk(settings: WalkSettings | None = None) -> WalkTask:
     return WalkTask()
 
 
-class Walk(BoundTask[WalkTask, Any, None]):
+class Walk(Binding[WalkTask, int, Any, Walked]):
     """The reward of an agent is what it decides, times the speed."""
 
+    nothing = None
+
     def __init__(self, settings: WalkSettings, n_envs: int) -> None:
-        super().__init__(walk(), settings.backend, n_envs, interval_ns=100_000_000)
-        self._backend, self._speed = settings.backend, settings.speed
-        self.capabilities = Paper.capabilities
-        self.terms = {"distance": np.zeros((1, 2))}
+        super().__init__(walk(), n_envs, interval_ns=100_000_000)
+        self._settings = settings
 
-    def begin(self, seeds: Any, options: Any) -> None:
-        self.read_ns[:] = 0
+    def make(self) -> Any:
+        return self._settings.backend
 
-    def act(self, actions: Any, fresh: Any) -> Any:
-        self.terms = {"distance": self._speed * np.array(actions, float).reshape(1, 2)}
-        return self.read_ns.copy()
+    def decode(self, actions: Any, fresh: Any) -> Any:
+        return np.array(actions, float).reshape(1, 2)
 
-    def advance(self, until_ns: Any) -> Any:
-        self.read_ns = until_ns.copy()
-        return np.zeros(1, np.int64)
-
-    def now_ns(self) -> Any:
-        return self.read_ns
-
-    def measure(self, mask: Any) -> None:
-        """Know everything already."""
+    def observe(self, state: Walked, mask: Any) -> Any:
+        self._state = state
+        return np.zeros((1, 2, 1), np.float32), {"distance": self._settings.speed * state.decided}
 
     def metrics(self) -> Mapping[str, Any]:
-        return {"pace": self.terms["distance"].max(axis=1)}
+        return {"pace": self._settings.speed * self.now.decided.max(axis=1)}
 
-    def told(self) -> dict[str, Any]:
-        return {}
 
-    def flow_records(self, env: int) -> Any:
-        return FLOWS
-
-    def event_records(self, env: int) -> list[Any]:
-        return []
-
-    def fidelity(self, env: int) -> Fidelity:
-        return Fidelity()
-
-    def render(self, env: int, caption: Any) -> None:
-        """Have no picture."""
+def make(settings: WalkSettings, n_envs: int) -> System:
+    return System(Walk(settings, n_envs))
 
 
 class Pacer:
@@ -129,7 +142,7 @@ class Pacer:
 
 @pytest.fixture
 def walking() -> Iterator[None]:
-    form = AgentForm(WalkSettings, Walk, "Walk.", Registry("no backends", "backend"), walk)
+    form = AgentForm(WalkSettings, make, "Walk.", Registry("no backends", "backend"), walk)
     add_environment(Environment(ID, FAMILY, form))
     POLICIES.add(FAMILY, PolicyFamily(FAMILY)).add("pacer", Pacer)
     yield

@@ -24,6 +24,7 @@ SUFFIXES = {".py", ".c", ".h", ".cpp", ".hpp"}
 _OURS = {"dcgym", "experiments", "tests", *LINKED}
 _IMPORTERS = {"__import__", "eval", "exec", "import_module", "run_module", "run_path"}
 _MODULE = re.compile(r"((?:dcgym|experiments|tests)(?:\.\w+)+)(?::\w+)?")
+_FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef
 _DEFINITION = re.compile(r"( *)(?:async )?def ")
 _IMPORT = re.compile(r"^\s*(?:from|import) +((?:dcgym|experiments|tests)[\w.]*)", re.MULTILINE)
 
@@ -53,6 +54,28 @@ class Function:
     place: str
     lines: int
     has_reason: bool
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class of the package.
+
+    Attributes:
+        module: Module that it stands in.
+        name: Its name.
+        bases: Names of the classes that it inherits from, without parameters.
+        functions: Names of its functions.
+        lines: Number of its lines.
+    """
+
+    module: str
+    name: str
+    bases: tuple[str, ...]
+    functions: tuple[str, ...]
+    lines: int
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}: {len(self.functions)} functions"
 
 
 def source_files() -> list[Path]:
@@ -103,6 +126,28 @@ def _arrows_of(files: tuple[tuple[str, Path, str], ...], with_types: bool) -> li
     return sorted(found, key=str)
 
 
+def classes() -> list[Class]:
+    """Return every class of the package."""
+    return _classes_of(
+        tuple((name, path.read_text(encoding="utf-8")) for name, path in modules().items())
+    )
+
+
+@lru_cache(maxsize=2)
+def _classes_of(files: tuple[tuple[str, str], ...]) -> list[Class]:
+    found = []
+    for module, text in files:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                functions = [one.name for one in node.body if isinstance(one, _FUNCTIONS)]
+                bases = [
+                    ast.unparse(one).partition("[")[0].rpartition(".")[2] for one in node.bases
+                ]
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                found.append(Class(module, node.name, tuple(bases), tuple(functions), lines))
+    return found
+
+
 def functions_above(most: int) -> Iterator[Function]:
     """Yield every Python function of more lines, with its reason for that if it has one."""
     for path in source_files():
@@ -114,7 +159,7 @@ def functions_above(most: int) -> Iterator[Function]:
         if not _may_hold_a_function_above(most, lines):
             continue
         for node in ast.walk(ast.parse(text)):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if not isinstance(node, _FUNCTIONS):
                 continue
             end = node.end_lineno or node.lineno
             if end - node.lineno + 1 > most:

@@ -11,7 +11,7 @@ from dcgym.envs.render.map import NetworkMap, draw_host, draw_switch
 from dcgym.envs.render.rows import Rows
 from dcgym.envs.render.sheet import HEADER, HEIGHT, LINE, MUTED, WIDTH, Pixels, Sheet
 from dcgym.envs.render.summary import PortRows
-from dcgym.envs.system import Caption
+from dcgym.envs.values import Caption
 from dcgym.tasks.network.interval import Interval
 from dcgym.topologies import Topology
 

@@ -18,7 +18,7 @@ from dcgym.envs.render.sheet import (
     Sheet,
     number,
 )
-from dcgym.envs.system import Caption
+from dcgym.envs.values import Caption
 from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.tasks.placement.view import Usage
 

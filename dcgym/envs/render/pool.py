@@ -21,7 +21,7 @@ from dcgym.envs.render.sheet import (
     Sheet,
     number,
 )
-from dcgym.envs.system import Caption
+from dcgym.envs.values import Caption
 
 __all__ = ["PoolPainter", "PoolWords"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.envs.system import Caption
+from dcgym.envs.values import Caption
 from dcgym.errors import MissingDependency
 
 try:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.simulation.accelerators import COMPLETED, OUTCOMES, UNDER_WAY
-from dcgym.envs.accelerator_system import AcceleratorSystem
+from dcgym.envs.bindings.accelerators import AcceleratorBinding
 from dcgym.suites.recorders.base import (
     Columns,
     Outcome,
@@ -74,11 +74,12 @@ class AcceleratorRecorder(Recorder):
         Args:
             columns: The steps, one array a quantity.
         """
-        system = narrowed(self.system, AcceleratorSystem)
+        system = self.system
+        origin_ns = narrowed(system.binding, AcceleratorBinding).origin_ns
         pool, steady = system.task().pool, steady_part(columns, self.spec.warmup_s)
         requests = np.concatenate([system.flow_records(0), system.under_way(0)])
         begun_ns = self.spec.warmup_s * 1e9
-        end_ns = float(system.read_ns[0]) - system.origin_ns
+        end_ns = float(system.read_ns[0]) - origin_ns
         ended = (requests["end_ns"] >= begun_ns) & (requests["end_ns"] <= end_ns)
         served = int((ended & (requests["outcome"] == COMPLETED)).sum())
         has_come = (requests["arrival_ns"] >= begun_ns) & (requests["arrival_ns"] < end_ns)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcgym.envs.assignment_system import AssignmentSystem
-from dcgym.envs.session import Session
-from dcgym.suites.recorders.base import Columns, Outcome, Recorder, narrowed, split_columns
+from dcgym.suites.recorders.base import Columns, Outcome, Recorder, split_columns
 from dcgym.suites.recorders.pool_best import RECORD_LIMIT
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import mean_of, steady_part
@@ -20,16 +18,7 @@ DEMAND = "demand_ns"
 
 
 class AssignmentRecorder(Recorder):
-    """Records a run of job assignment.
-
-    Args:
-        session: The copy that runs.
-        spec: The run.
-    """
-
-    def __init__(self, session: Session, spec: RunSpec) -> None:
-        super().__init__(session, spec)
-        self._assignment = narrowed(session.system, AssignmentSystem)
+    """Records a run of job assignment."""
 
     @classmethod
     def recording(cls, spec: RunSpec) -> dict[str, object]:
@@ -52,11 +41,11 @@ class AssignmentRecorder(Recorder):
     def end_window(self) -> None:
         """Note the jobs that were placed until now."""
         self._ended = self.system.flow_records(0)
-        self._placed = self._assignment.under_way(0)["flow"]
+        self._placed = self.system.under_way(0)["flow"]
 
     def waits(self) -> bool:
         """Tell whether a job that was placed in the run has not ended."""
-        return bool(np.isin(self._assignment.under_way(0)["flow"], self._placed).any())
+        return bool(np.isin(self.system.under_way(0)["flow"], self._placed).any())
 
     def finish(self, columns: Columns) -> Outcome:
         """Return the sum of the rewards, and the sojourn times of the jobs that were placed.
@@ -64,7 +53,7 @@ class AssignmentRecorder(Recorder):
         Args:
             columns: The steps, one array a quantity.
         """
-        later = np.concatenate([self.system.flow_records(0), self._assignment.under_way(0)])
+        later = np.concatenate([self.system.flow_records(0), self.system.under_way(0)])
         jobs = np.concatenate([self._ended, later[np.isin(later["flow"], self._placed)]])
         arrived_s = (jobs["arrival_ns"] - jobs["arrival_ns"].min(initial=0)) / 1e9
         kept = jobs[arrived_s >= self.spec.warmup_s]

@@ -10,21 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.records import Fidelity, Record
-from dcgym.envs.randomised import RandomisedSystem
+from dcgym.envs.bindings.episodes import EpisodeBinding
+from dcgym.envs.drawn import episode_system
 from dcgym.envs.session import Session
-from dcgym.envs.system import Info, System
+from dcgym.envs.system import System
+from dcgym.envs.values import Info
 from dcgym.suites.results import FlowColumns
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import FloatArray, mean_of, over_time, steady_part
 
-__all__ = ["Columns", "Outcome", "Recorder", "Row", "StepResult", "narrowed"]
+__all__ = ["Columns", "Outcome", "Recorder", "Row", "StepResult", "episode_of", "narrowed"]
 
 Row: TypeAlias = dict[str, float]
 Columns: TypeAlias = Mapping[str, FloatArray]
 # Of every step: its length, and the time before it that belongs to none.
 STEP_TIMES = ("interval_us", "gap_us")
 TIMES = ("time_s", *STEP_TIMES)
-_System = TypeVar("_System")
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class Recorder:
 
     @property
     def system(self) -> System:
-        """The task on its backend."""
-        return self.session.system
+        """The task on its backend; of what is drawn, that of the episode."""
+        return episode_system(self.session.system)
 
     @classmethod
     def policy_seed(cls, seed: int, number: int) -> int:
@@ -168,14 +170,22 @@ def split_columns(records: npt.NDArray[np.void]) -> dict[str, npt.NDArray[np.gen
     return {name: np.ascontiguousarray(records[name]) for name in records.dtype.names or ()}
 
 
-def narrowed(system: System, kind: type[_System]) -> _System:
-    """Return a system as what its settings say that it is; of a randomised one, the episode's.
+def episode_of(system: System, kind: type[Kind]) -> Kind:
+    """Return where the episode of a placement task is.
 
     Args:
-        system: The system.
+        system: The task on its model.
+        kind: What its episodes are.
+    """
+    return narrowed(narrowed(system.binding, EpisodeBinding).episode(0), kind)
+
+
+def narrowed(found: object, kind: type[Kind]) -> Kind:
+    """Return something as what the settings say that it is.
+
+    Args:
+        found: Such as a binding.
         kind: Its class.
     """
-    if isinstance(system, RandomisedSystem):
-        system = system.inner(0)
-    assert isinstance(system, kind)
-    return system
+    assert isinstance(found, kind)
+    return found

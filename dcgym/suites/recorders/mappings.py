@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcgym.envs.dip_system import DipSystem
-from dcgym.envs.migration_system import MigrationSystem
-from dcgym.suites.recorders.base import Columns, Outcome, Recorder, narrowed, split_columns
+from dcgym.envs.bindings.dips import DipEpisode
+from dcgym.suites.recorders.base import Columns, Outcome, Recorder, episode_of, split_columns
 from dcgym.suites.statistics import mean_of
 
 __all__ = ["DipRecorder", "MigrationRecorder"]
@@ -21,8 +20,8 @@ class DipRecorder(Recorder):
         Args:
             columns: The steps, one array a quantity.
         """
-        system = narrowed(self.system, DipSystem)
-        one = system.episode(0)
+        system = self.system
+        one = episode_of(system, DipEpisode)
         metrics = {
             "reward_mean": mean_of(columns["reward"]),
             "return": float(columns["reward"].sum()),
@@ -41,7 +40,7 @@ class MigrationRecorder(Recorder):
         Args:
             columns: The steps, one array a quantity.
         """
-        system = narrowed(self.system, MigrationSystem)
+        system = self.system
         metrics = {
             "reward_mean": mean_of(columns["reward"]),
             "return": float(columns["reward"].sum()),

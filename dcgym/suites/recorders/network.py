@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.records import APPLICATIONS, CONGESTION_CONTROL, ENDED_FLOWS, PROCESSES
-from dcgym.envs.network_system import NetworkSystem
+from dcgym.envs.bindings.network import NetworkBinding
 from dcgym.envs.session import Session
 from dcgym.monitors import StateWords
 from dcgym.suites.flows import describe_flows, flow_table
@@ -47,7 +47,7 @@ class NetworkRecorder(Recorder):
 
     def __init__(self, session: Session, spec: RunSpec) -> None:
         super().__init__(session, spec)
-        self._network = narrowed(session.system, NetworkSystem)
+        self._network = narrowed(self.system.binding, NetworkBinding)
         task = self._network.task()
         self._layout = StateWords(len(task.topology.switch_ports), len(task.topology.hosts))
         receivers = task.plan.receivers
@@ -113,7 +113,7 @@ class NetworkRecorder(Recorder):
 
     def _count(self, time_s: float) -> None:
         """Keep what the network has counted, from the first step after the warm-up on."""
-        before, after = self._network.last_states()
+        before, after = self._network.last_states
         if self._counted_from is None:
             if not is_steady(np.array(time_s), self.spec.warmup_s):
                 return
@@ -154,7 +154,7 @@ class NetworkRecorder(Recorder):
         """Return what was counted since the warm-up, between steps too."""
         if self._counted_from is None:
             return Sums()
-        (began_ns, before), (_, after) = self._counted_from, self._network.last_states()
+        (began_ns, before), (_, after) = self._counted_from, self._network.last_states
         ports = Rises(after.words[0], before, self._layout.port_counters)
         received = Rises(after.words[0], before, self._layout.host_counters)["rx_bytes"]
         return Sums(

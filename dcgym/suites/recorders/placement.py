@@ -6,8 +6,8 @@ import numpy as np
 
 from dcgym.backends.placement import Placement
 from dcgym.backends.simulation.placement import ideal_link_bps
-from dcgym.envs.placement_system import PlacementSystem
-from dcgym.suites.recorders.base import Columns, Outcome, Recorder, narrowed, split_columns
+from dcgym.envs.bindings.placement import PlacementEpisode
+from dcgym.suites.recorders.base import Columns, Outcome, Recorder, episode_of, split_columns
 from dcgym.suites.statistics import mean_of
 from dcgym.tasks.placement.data_centre import DataCentre
 from dcgym.tasks.placement.muxes import median_rtt_us, muxes_needed
@@ -79,15 +79,17 @@ class PlacementRecorder(Recorder):
         Args:
             columns: The steps, one array a quantity.
         """
-        system = narrowed(self.system, PlacementSystem)
+        one = episode_of(self.system, PlacementEpisode)
         metrics = {
             "reward_mean": mean_of(columns["reward"]),
             "return": float(columns["reward"].sum()),
-            **placement_metrics(system.running, 0, system.episode(0).table),
+            **placement_metrics(one.model, 0, one.table),
             "placed": float(columns["placed"][-1]),
             "rejected": float(columns["rejected"][-1]),
         }
-        return Outcome(metrics, split_columns(system.flow_records(0)), self.session.fidelity(0))
+        return Outcome(
+            metrics, split_columns(self.system.flow_records(0)), self.session.fidelity(0)
+        )
 
 
 def _rises(model: Placement, env: int, now: Evaluation) -> dict[str, float]:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.records import OPEN_FLOWS, SUMMARY
+from dcgym.envs.bindings.pool import PoolBinding
+from dcgym.envs.bindings.pool_flows import are_under_way
+from dcgym.envs.bindings.scenario_time import rows_since
 from dcgym.envs.factory import interval_of
-from dcgym.envs.pool_flows import are_under_way
-from dcgym.envs.pool_system import PoolSystem
-from dcgym.envs.scenario_time import rows_since
 from dcgym.envs.session import Session
 from dcgym.policies.balancing import POLLING_POLICIES
 from dcgym.suites.recorders.base import (
@@ -53,7 +53,7 @@ class PoolRecorder(Recorder):
 
     def __init__(self, session: Session, spec: RunSpec) -> None:
         super().__init__(session, spec)
-        self._pool = narrowed(session.system, PoolSystem)
+        self._pool = narrowed(self.system.binding, PoolBinding)
         self._scenario = self._pool.task().scenario
         self._groups = np.array([group.name for group in self._scenario.server_groups])
         self._over_ns = 0
@@ -84,7 +84,7 @@ class PoolRecorder(Recorder):
 
     def end_window(self) -> None:
         """Note what is counted until now: flows that arrive later are not the run's."""
-        self._over_ns = int(self._pool.read_ns[0])
+        self._over_ns = int(self.system.read_ns[0])
         self._summary = self._pool.running.records(SUMMARY, 0)
 
     def waits(self) -> bool:
@@ -146,7 +146,7 @@ class PoolRecorder(Recorder):
         interval_ns = self._pool.interval_ns
         best = best_of(
             self._pool.scenario,
-            int(self._pool.seeds[0]),
+            int(self.system.seeds[0]),
             Window(
                 round(self.spec.warmup_s * 1e9) + origin_ns,
                 self._over_ns,

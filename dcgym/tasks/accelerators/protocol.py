@@ -5,7 +5,7 @@ Shapes: E copies, N servers, D devices of the server that has most of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -109,16 +109,3 @@ class DeviceState:
         """Requests that were dropped or lost over those that came, (E,)."""
         share: Floats = (self.dropped + self.lost) / np.maximum(self.arrivals, 1)
         return share
-
-    def where(self, mask: npt.NDArray[np.bool_], other: DeviceState) -> DeviceState:
-        """Return this state of the copies in a mask, (E,), and another one of the rest.
-
-        Args:
-            mask: Whose state is this.
-            other: Of as many copies.
-        """
-        made = {}
-        for field in fields(self):
-            own, its = getattr(self, field.name), getattr(other, field.name)
-            made[field.name] = np.where(mask.reshape(-1, *[1] * (own.ndim - 1)), own, its)
-        return DeviceState(**made)

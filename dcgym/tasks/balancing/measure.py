@@ -71,7 +71,6 @@ def load_inputs(
     balancers: Sequence[int],
     *,
     rate_per_s: float = 1.0,
-    shadow: npt.NDArray[np.int64] | None = None,
 ) -> LoadInputs:
     """Return what the rewards of these balancers may look at, by balancer (E, A) and server.
 
@@ -79,22 +78,15 @@ def load_inputs(
         state: Of the pool.
         balancers: Numbers of the balancers, A of them.
         rate_per_s: Flows a second that a balancer gets on average.
-        shadow: ``ongoing`` of a pool that met the same flows under SED.
     """
-    return _Inputs(state, balancer_index(balancers), rate_per_s, shadow)
+    return _Inputs(state, balancer_index(balancers), rate_per_s)
 
 
 class _Inputs(LoadInputs):
     """Inputs that are worked out when a term asks for them."""
 
-    def __init__(
-        self,
-        state: PoolState,
-        chosen: slice | list[int],
-        rate_per_s: float,
-        shadow: npt.NDArray[np.int64] | None,
-    ) -> None:
-        seen = state.seen
+    def __init__(self, state: PoolState, chosen: slice | list[int], rate_per_s: float) -> None:
+        seen, shadow = state.seen, state.shadow_ongoing
         own = {"_seen": seen, "_truth": state.truth, "_chosen": chosen, "rate_per_s": rate_per_s}
         # Past the lock of the frozen base, as its own constructor goes.
         self.__dict__.update(own, tracked=_tracked(seen.ongoing, chosen))

@@ -166,12 +166,15 @@ class PoolState:
         seen: What balancers can know.
         truth: What only servers and clients do.
         held: What is known where flows wait; None where none has to.
+        shadow_ongoing: `PoolView.ongoing` of a pool that has met the same flows under another rule,
+            (E, B, N); None where there is none.
     """
 
     time_ns: Counts
     seen: PoolView
     truth: PoolTruth
     held: HeldFlows | None = None
+    shadow_ongoing: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)

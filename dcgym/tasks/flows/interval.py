@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -51,19 +51,6 @@ class FlowInterval:
     rate_bps: FloatArray
     best_rate_bps: FloatArray
     cwnd: FloatArray
-
-    def where(self, rows: npt.NDArray[np.bool_], other: FlowInterval) -> FlowInterval:
-        """Return this interval in some copies, and another one in the others.
-
-        Args:
-            rows: In which this one, (E, 1).
-            other: The other one.
-        """
-        values = {
-            field.name: np.where(rows, getattr(self, field.name), getattr(other, field.name))
-            for field in fields(self)
-        }
-        return FlowInterval(**values)
 
 
 def flow_interval(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dcgym.errors import ConfigError
 from dcgym.monitors import Fields, StateWords
 from dcgym.tasks.common.lazy import Lazy
+from dcgym.tasks.common.states import where
 from dcgym.tasks.network.compiled import CompiledRun, CompiledRuns, CompiledTotals, compiled_meter
 from dcgym.tasks.network.decision import Decision
 from dcgym.tasks.network.interval import Interval, rises
@@ -150,8 +151,8 @@ class Meter:
         if self._before is None or self._after is None:
             self._before = self._after = state
         else:
-            self._before = state.where(mask, self._before)
-            self._after = state.where(mask, self._after)
+            self._before = where(mask, state, self._before)
+            self._after = where(mask, state, self._after)
 
     def restart(self, state: NetworkState, mask: Mask) -> None:
         """Begin the next interval of some copies anew.
@@ -160,8 +161,7 @@ class Meter:
             state: Theirs.
             mask: Which, (E,).
         """
-        assert self._after is not None
-        self._after = state.where(mask, self._after)
+        self._after = where(mask, state, self._after)
 
     def end(self, state: NetworkState, mask: Mask | None) -> None:
         """End an interval of some copies; that of the others stays what it was.
@@ -172,8 +172,8 @@ class Meter:
         """
         before, after = self._before, self._after
         assert before is not None and after is not None
-        self._before = after if mask is None else after.where(mask, before)
-        self._after = state if mask is None else state.where(mask, after)
+        self._before = after if mask is None else where(mask, after, before)
+        self._after = state if mask is None else where(mask, state, after)
 
     @property
     def states(self) -> tuple[NetworkState, NetworkState]:

@@ -178,30 +178,7 @@ class NetworkState:
             _joined([one.flows for one in each]),
         )
 
-    def where(self, mask: Mask, other: NetworkState) -> NetworkState:
-        """Return these states of the copies in a mask, (E,), and others' of the rest.
-
-        Args:
-            mask: Whose states are these.
-            other: States of as many copies.
-        """
-        row = mask[:, None]
-        return NetworkState(
-            np.where(mask, self.time_ns, other.time_ns),
-            np.where(row, self.words, other.words),
-            np.where(mask, self.finished, other.finished),
-            _where(row[..., None], self.flow_matrix, other.flow_matrix),
-            _where(row, self.probe_rtt_ns, other.probe_rtt_ns),
-            _where(row, self.flows, other.flows),
-        )
-
 
 def _joined(parts: Sequence[npt.NDArray[Scalar] | None]) -> npt.NDArray[Scalar] | None:
     there = [part for part in parts if part is not None]
     return np.concatenate(there) if there else None
-
-
-def _where(
-    mask: Mask, chosen: npt.NDArray[Scalar] | None, other: npt.NDArray[Scalar] | None
-) -> npt.NDArray[Scalar] | None:
-    return None if chosen is None or other is None else np.where(mask, chosen, other)

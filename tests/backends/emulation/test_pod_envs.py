@@ -63,7 +63,7 @@ def test_times_of_a_scenario_count_from_the_first_observation() -> None:
     ) as env:
         inner: Any = env.unwrapped
         _, info = env.reset(seed=0)
-        origin_ns = inner.system.origin_ns
+        origin_ns = inner.system.binding.origin_ns
         assert origin_ns == 550_000_000 and info["time_s"] == 0
         assert inner.backend.horizon_ns == origin_ns + 40 * 50_000_000 + 30 * 10**9
         is_over, told = False, [(0, bool(info["servers"]["eligible"][0]))]

@@ -9,30 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from dcgym.backends.base import Lifecycle
-from dcgym.backends.records import Fidelity, Record
-from dcgym.envs.randomised_spaces import LargestSpaces, stacked
-from dcgym.envs.system import (
+from dcgym.backends.records import Record
+from dcgym.envs.bindings.base import AnyBinding, Binding
+from dcgym.envs.drawn_spaces import LargestSpaces, stacked
+from dcgym.envs.drawn_systems import AgentActions, DrawnEpisode, DrawnStates, DrawnSystems
+from dcgym.envs.system import System
+from dcgym.envs.values import (
     Actions,
-    BoundTask,
     Caption,
     FloatArray,
     Info,
     Mask,
-    System,
-    TimeArray,
+    Observations,
+    Picture,
+    Rows,
+    Seen,
     Told,
 )
 from dcgym.errors import ConfigError
 from dcgym.json_text import json_text
-from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
-from dcgym.tasks.assignment.settings import JobAssignmentSettings
-from dcgym.tasks.balancing.settings import PoolSettings
 from dcgym.tasks.common.draws import Draws
 from dcgym.tasks.common.rows import RowLayout
 from dcgym.tasks.common.settings import TaskSettings
@@ -41,8 +40,9 @@ __all__ = [
     "LOOKS",
     "LOOKS_SEED",
     "MOST_REJECTED",
-    "RandomisedSystem",
+    "DrawnBinding",
     "drawn_system",
+    "episode_system",
     "largest_rows",
 ]
 
@@ -56,14 +56,14 @@ LOOKS_SEED = 1
 """Their seed."""
 
 Settings = TypeVar("Settings", bound=TaskSettings)
-Make = Callable[[Settings, int], System]
+Bind: TypeAlias = Callable[[Settings, int], AnyBinding]
 
 
-def drawn_system(make: Make[Settings], settings: Settings, n_envs: int) -> System:
+def drawn_system(bind: Bind[Settings], settings: Settings, n_envs: int) -> System:
     """Bind a task to its backend, with what ``randomise`` asks for.
 
     Args:
-        make: Binds copies of a task to a backend.
+        bind: Returns the binding of copies of a task.
         settings: The arguments of the environment.
         n_envs: Number of copies.
 
@@ -71,8 +71,19 @@ def drawn_system(make: Make[Settings], settings: Settings, n_envs: int) -> Syste
         ConfigError: An argument is not allowed.
     """
     if settings.randomise is None:
-        return make(settings, n_envs)
-    return RandomisedSystem(make, settings, n_envs)
+        return System(bind(settings, n_envs))
+    return System(DrawnBinding(bind, settings, n_envs))
+
+
+def episode_system(system: System, env: int = 0) -> System:
+    """Return the system of a copy's episode: of what is drawn, one of its own.
+
+    Args:
+        system: The system.
+        env: Number of the copy.
+    """
+    binding = system.binding
+    return binding.inner(env) if isinstance(binding, DrawnBinding) else system
 
 
 def largest_rows(system: System) -> RowLayout | None:
@@ -83,16 +94,16 @@ def largest_rows(system: System) -> RowLayout | None:
             rows are left over.
     """
     rows: RowLayout | None = system.task().rows
-    if rows is not None and isinstance(system, RandomisedSystem):
+    if rows is not None and isinstance(system.binding, DrawnBinding):
         rows = replace(rows, is_padded=True)
     return rows
 
 
-class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
-    """Copies of a task whose settings differ.
+class DrawnBinding(Binding[Any, DrawnEpisode, AgentActions, DrawnStates]):
+    """Copies of a task whose settings differ, each a system of its own.
 
     Args:
-        make: Binds copies of the task to a backend.
+        bind: Returns the binding of copies of the task.
         settings: The arguments of the environment, ``randomise`` among them.
         n_envs: Number of copies.
 
@@ -100,91 +111,82 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
         ConfigError: An argument is not allowed, or no draw that was looked at is possible.
     """
 
-    def __init__(self, make: Make[Any], settings: TaskSettings, n_envs: int) -> None:
-        self._make, self._settings = make, settings
+    nothing: AgentActions = ()
+
+    def __init__(self, bind: Bind[Any], settings: TaskSettings, n_envs: int) -> None:
+        self._bind, self._settings = bind, settings
         self._draws = Draws(settings.randomise, settings.drawn_fields)
-        self._is_shared = (
-            isinstance(
-                settings, PoolSettings | JobAssignmentSettings | AcceleratorBalancingSettings
-            )
-            and settings.paths == "shared"
-        )
+        self._name = ""
         self._spaces = LargestSpaces(self._candidates())
         self._largest = largest = self._spaces.system
-        super().__init__(largest.task(), settings.backend, n_envs, largest.interval_ns)
+        super().__init__(largest.task(), n_envs, largest.interval_ns)
         self.is_measured_at_once = largest.is_measured_at_once
-        self.capabilities = largest.capabilities
+        self.paths = largest.binding.paths
         self.state_labels = largest.state_labels
         self.observation_labels = self._spaces.labels
         self.action_space = self._spaces.action_space
         self.observation_space = self._spaces.observation_space
-        self._inner: list[System | None] = [None] * n_envs
         self._drawn: list[dict[str, object]] = [{} for _ in range(n_envs)]
         self._rejected = np.zeros(n_envs, np.int64)
 
-    @property
-    def backend(self) -> Lifecycle | None:
-        """The backend of the first copy; None where it has been closed or has failed."""
-        return self.inner(0).backend
+    def make(self) -> DrawnSystems:
+        """Return systems that are yet to be drawn."""
+        self._systems = DrawnSystems(self._largest, self._name, self.n_envs, self._renew)
+        return self._systems
 
     def inner(self, env: int) -> System:
         """Return the system of a copy's episode; the largest one before the first."""
-        return self._inner[env] or self._largest
+        return self._systems.inner(env)
 
     def task(self, env: int = 0) -> Any:
         """Return the task of a copy's episode; that of the largest draw before the first."""
         return self.inner(env).task()
 
-    def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
-        """Draw the configuration of each copy that has a seed, and begin its episode."""
-        drawn, _ = self._begin_seeds(seeds, "shared" if self._is_shared else "own")
-        for env, seed in enumerate(drawn):
-            if seed is not None:
-                self._renew(env, seed).begin([seed], options)
-        self._gather()
-
-    def bound(self, max_steps: int | None) -> None:
+    def bound(self, max_steps: int | None) -> bool:
         """Give the following episodes so many steps; None for no limit."""
         self._settings = replace(self._settings, max_steps=max_steps)
-        for one in (*self._inner, self._largest):
-            if one is not None:
-                one.bound(max_steps)
+        for one in (*self._all(), self._largest):
+            one.bound(max_steps)
+        return False
 
-    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
-        """Take the actions of each copy; those beyond its sizes mean nothing."""
-        times = []
-        for env, own in enumerate(self._all()):
-            given = None if actions is None else [self._own_actions(own, actions[env])]
-            times.append(own.act(given, fresh[env : env + 1]))
-        return np.concatenate(times)
+    def episodes(
+        self, seeds: Sequence[int | None], options: Mapping[str, Any]
+    ) -> list[DrawnEpisode | None]:
+        """Return the seeds, and the options of each copy."""
+        return [None if seed is None else (seed, options) for seed in seeds]
 
-    def restart(self, mask: Mask) -> None:
+    def begin(self, state: DrawnStates, mask: Mask) -> Seen:
+        """Show what the systems have measured, or have not yet."""
+        return self._gathered(state)
+
+    def decode(self, actions: Actions, fresh: Mask) -> AgentActions:
+        """Return the actions of each copy; those beyond its sizes mean nothing."""
+        return [
+            [self._spaces.own_action(one, action) for action in given]
+            for one, given in zip(self._all(), actions, strict=True)
+        ]
+
+    def observe(self, state: DrawnStates, mask: Mask | None) -> Seen:
+        """Let copies measure, and gather what they see."""
+        for env, own in enumerate(state.each):
+            if mask is None or mask[env]:
+                own.measure(np.ones(1, np.bool_))
+        return self._gathered(state)
+
+    def restart(self, state: DrawnStates, mask: Mask) -> None:
         """Begin the present interval anew in some copies."""
-        for own, is_new in zip(self._all(), mask, strict=True):
+        for own, is_new in zip(state.each, mask, strict=True):
             if is_new:
                 own.restart(np.ones(1, np.bool_))
-        self._gather()
-
-    def advance(self, until_ns: TimeArray) -> TimeArray:
-        """Run each copy until its time."""
-        pairs = enumerate(self._all())
-        return np.concatenate([own.advance(until_ns[env : env + 1]) for env, own in pairs])
-
-    def now_ns(self) -> TimeArray:
-        """Return the time of each copy."""
-        return np.concatenate([one.now_ns() for one in self._all()])
-
-    def measure(self, mask: Mask) -> None:
-        """Read the state of some copies."""
-        for own, is_read in zip(self._all(), mask, strict=True):
-            if is_read:
-                own.measure(np.ones(1, np.bool_))
-        self._gather()
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval; 0 where a copy has no such metric."""
         found = stacked([dict(one.metrics()) for one in self._all()])
         return cast("Mapping[str, FloatArray]", found)
+
+    def metrics_of(self, env: int) -> dict[str, float]:
+        """Return the metrics of a copy, those alone that it has."""
+        return self.inner(env).binding.metrics_of(0)
 
     def finish(self, mask: Mask) -> None:
         """Do what the settings ask for at the end of episodes."""
@@ -196,10 +198,10 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
         """Tell in which copies nothing is left to do."""
         return np.concatenate([one.finished() for one in self._all()])
 
-    def info(self, env: int, agent: int) -> Info:
+    def told_to(self, env: int, agent: int) -> Info:
         """Return what an agent is told, what was drawn, and how many draws were impossible."""
         own = self.inner(env)
-        return own.info(0, agent) | {
+        return own.binding.told_to(0, agent) | {
             "drawn": _told(self._drawn[env]),
             "rejected_draws": int(self._rejected[env]),
             "action_mask": self._mask(own),
@@ -226,7 +228,7 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
     def _masks(self) -> Mask:
         return np.stack([self._mask(one) for one in self._all()])[:, None]
 
-    def state(self, env: int) -> FloatArray:
+    def state(self, env: int, seen: Observations) -> FloatArray:
         """Return what a critic of all agents of a copy may see."""
         own = self.inner(env)
         made = np.zeros(len(self.state_labels))
@@ -236,42 +238,34 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
                 made[places[label]] = value
         return made
 
-    def flow_records(self, env: int) -> npt.NDArray[Any]:
+    def flow_records(self, env: int) -> Rows:
         """Return the flows of a copy that have ended."""
         return self.inner(env).flow_records(0)
+
+    def under_way(self, env: int) -> Rows:
+        """Return the flows of a copy that have not ended."""
+        return self.inner(env).under_way(0)
 
     def event_records(self, env: int) -> list[Record]:
         """Return the events that have taken effect in a copy's episode."""
         return self.inner(env).event_records(0)
 
-    def fidelity(self, env: int) -> Fidelity:
-        """Say how far the episode of a copy can be believed."""
-        return self.inner(env).fidelity(0)
-
-    def render(self, env: int, caption: Caption) -> npt.NDArray[np.uint8] | None:
+    def render(self, env: int, caption: Caption) -> Picture | None:
         """Return a picture of a copy."""
         return self.inner(env).render(0, caption)
 
-    def close(self) -> None:
-        """End the backends; the next episodes make new ones."""
-        made, self._inner = self._inner, [None] * self.n_envs
-        for one in (*made, self._largest):
-            if one is not None:
-                one.close()
-
-    def _gather(self) -> None:
-        """Put what the copies have measured into common arrays."""
-        shape = self.n_envs, len(self.agents), *self.observation_space.shape
-        made = np.zeros(shape, np.float32)
-        for env, own in enumerate(self._all()):
-            made[env][:, self._spaces.observed(own)] = own.observations[0]
-        self.observations = made
-        # 0 where a copy has no such term.
-        self.terms = stacked([dict(one.terms) for one in self._all()])
-        self.read_ns = np.concatenate([one.read_ns for one in self._all()])
-
     def _all(self) -> list[System]:
         return [self.inner(env) for env in range(self.n_envs)]
+
+    def _gathered(self, state: DrawnStates) -> Seen:
+        """Return what the copies have measured in common arrays."""
+        shape = self.n_envs, len(self.agents), *self.observation_space.shape
+        made = np.zeros(shape, np.float32)
+        for env, own in enumerate(state.each):
+            made[env][:, self._spaces.observed(own)] = own.observations[0]
+        # 0 where a copy has no such term.
+        terms = stacked([dict(one.terms) for one in state.each])
+        return made, cast("Mapping[str, FloatArray]", terms)
 
     def _mask(self, own: System) -> Mask:
         """Return what of an action means something now; of positions where there are such."""
@@ -280,16 +274,12 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
             return own_mask
         return self._spaces.mask(own)
 
-    def _own_actions(self, own: System, given: Any) -> list[Any]:
-        return [self._spaces.own_action(own, action) for action in given]
-
-    def _renew(self, env: int, seed: int) -> System:
+    def _renew(self, env: int, seed: int, old: System | None) -> System:
         """Return the system of a new episode of a copy: the last one where the draw is the same."""
         # Apart from the traffic, which the seed alone decides.
         generator = np.random.default_rng([seed, 1])
         for rejected in range(MOST_REJECTED):
             drawn = self._draws.draw(generator)
-            old = self._inner[env]
             if old is None or drawn != self._drawn[env]:
                 made = self._attempt(drawn)
                 if isinstance(made, ConfigError):
@@ -297,7 +287,7 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
                     continue
                 if old is not None:
                     old.close()
-                old = self._inner[env] = made
+                old = made
             self._drawn[env], self._rejected[env] = drawn, rejected
             return old
         allowed = f"distributions with possible draws: {MOST_REJECTED} in a row were refused, last"
@@ -306,7 +296,7 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
     def _attempt(self, drawn: Mapping[str, object]) -> System | ConfigError:
         """Return a system of a draw, or why it is impossible."""
         try:
-            made = self._make(self._settings.drawn(drawn), 1)
+            made = System(self._bind(self._settings.drawn(drawn), 1))
         except ConfigError as error:
             return error
         if (refusal := self._spaces.refusal(made)) is not None:
@@ -327,11 +317,12 @@ class RandomisedSystem(BoundTask[Any, Lifecycle, Any]):
 
         def size_of(drawn: Mapping[str, object]) -> int:
             try:
-                made = self._make(self._settings.drawn(drawn), 1)
+                made = System(self._bind(self._settings.drawn(drawn), 1))
             except ConfigError as error:
                 errors.append(error)
                 return 0
             # Not started: only its sizes are looked at.
+            self._name = made.running.name
             made.close()
             found.append(made)
             return len(made.observation_labels)

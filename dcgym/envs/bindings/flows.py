@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.envs.network_system import NetworkSystem, make_tasks
-from dcgym.envs.system import Actions, BoundTask, FloatArray, Info, Mask, TimeArray, Told
+from dcgym.backends.base import Network
+from dcgym.envs.bindings.base import Binding
+from dcgym.envs.bindings.network import NetworkBinding
+from dcgym.envs.values import Actions, FloatArray, Info, Mask, Seen, Told
 from dcgym.errors import ConfigError
 from dcgym.monitors import AGENT_FLOW
 from dcgym.tasks.common.actions import read_actions
+from dcgym.tasks.common.states import where
 from dcgym.tasks.common.statistics import safe_ratio
 from dcgym.tasks.flows.interval import FlowInterval, flow_interval
-from dcgym.tasks.flows.task import FlowSettings, FlowTask
+from dcgym.tasks.flows.task import FlowTask
 from dcgym.tasks.network.protocol import NetworkCommands
 from dcgym.tasks.network.task import NetworkTask
-from dcgym.topologies import Topology, base_rtt_ns
+from dcgym.topologies import base_rtt_ns
 
 if TYPE_CHECKING:
     from dcgym.envs.render.rows import Rows
 
-__all__ = ["FlowSystem", "flow_system"]
-
-Settings = TypeVar("Settings", bound=FlowSettings)
-MakeTask = Callable[[Settings, "Topology | None"], FlowTask]
+__all__ = ["FlowBinding"]
 
 COUNTERS = ("clamped", "fallbacks")
 
 
-def flow_system(make_task: MakeTask[Settings], settings: Settings, n_envs: int = 1) -> FlowSystem:
-    """Bind a task to copies of a network; nothing is started.
-
-    Args:
-        make_task: Makes the task of one copy.
-        settings: The arguments of the environment.
-        n_envs: Number of copies.
-
-    Raises:
-        ConfigError: An argument is not allowed.
-    """
-    return FlowSystem(*make_tasks(make_task, settings, n_envs))
-
-
-class FlowSystem(NetworkSystem):
+class FlowBinding(NetworkBinding):
     """Copies of a task on flows.
 
     Args:
@@ -60,8 +46,6 @@ class FlowSystem(NetworkSystem):
         super().__init__(tasks, backend)
         first = self._first = tasks[0]
         self._flow_tasks = tuple(tasks)
-        # Native code knows nothing of flows.
-        self.has_whole_steps = False
         shape = (self.n_envs, len(self.agents))
         self._seen: FlowInterval | None = None
         # Worked out once, however many agents ask.
@@ -73,16 +57,25 @@ class FlowSystem(NetworkSystem):
         self._link_rates_bps = np.zeros(shape)
         self._base_rtt_s = base_rtt_ns(first.topology) / 1e9
 
-    def act(self, actions: Actions | None, fresh: Mask) -> TimeArray:
-        """Give the commands that the actions mean."""
-        values = None if actions is None else self._read(actions, fresh)
-        if values is None or self._seen is None:
-            return self._apply()
+    def make(self) -> Network:
+        """Return networks whose flows can be steered."""
+        made = super().make()
+        if not made.capabilities.flow_control:
+            raise ConfigError("backend", made.name, "one that can steer flows (flow_control)")
+        # Native code knows nothing of flows.
+        self.has_whole_steps = False
+        return made
+
+    def decode(self, actions: Actions, fresh: Mask) -> NetworkCommands:
+        """Return the commands to flows that actions mean."""
+        values = self._read(actions, fresh)
+        assert self._seen is not None
         # Flows of a copy that has just begun are not there yet, and get no command.
         flows = np.where(fresh[:, None], np.zeros((), AGENT_FLOW), self._flows[1])
         commands = self._first.flow_action.commands(values, flows, self._seen)
         lease_ns = self._first.flow_settings.lease_ns
-        return self._apply(NetworkCommands(flow_commands=commands, lease_ns=lease_ns))
+        unlimited = self._first.commands(self._values)
+        return unlimited | NetworkCommands(flow_commands=commands, lease_ns=lease_ns)
 
     def told(self) -> Told:
         """Return what the network tells, and what is known of each flow, (E, F)."""
@@ -95,9 +88,9 @@ class FlowSystem(NetworkSystem):
 
     def told_to(self, env: int, agent: int) -> Info:
         """Return what the agent of a flow is told."""
-        return BoundTask.told_to(self, env, agent)
+        return Binding.told_to(self, env, agent)
 
-    def _drawn_rows(self) -> list[Rows]:
+    def _drawn_bars(self) -> list[Rows]:
         from dcgym.envs.render.rows import RATES, Rows
 
         title = "rate of each agent's flow over its sender's link"
@@ -121,7 +114,7 @@ class FlowSystem(NetworkSystem):
     @property
     def _flows(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
         """The flows when the last interval began, and when it ended, (E, F)."""
-        before, after = (state.flows for state in self._meter.states)
+        before, after = (state.flows for state in self.last_states)
         assert before is not None and after is not None
         return before, after
 
@@ -137,24 +130,24 @@ class FlowSystem(NetworkSystem):
             values[others] = own[..., 0]
         return values
 
-    def _measure(self, mask: Mask | None, *, is_first: bool = False) -> None:
+    def _measure(self, mask: Mask | None, *, is_first: bool = False) -> Seen:
         super()._measure(mask, is_first=is_first)
         chosen = np.ones(self.n_envs, np.bool_) if mask is None else mask
         rows = chosen[:, None]
         if is_first:
             self._begin_flows(chosen)
         before, after = self._flows
-        last, duration_s = self._seen, self.now.duration_s
+        last, duration_s = self._seen, self.measured.duration_s
         seen = flow_interval(
             before, after, duration_s, self._link_rates_bps, self._base_rtt_s, last
         )
-        self._seen = seen if mask is None or last is None else seen.where(rows, last)
+        self._seen = seen if mask is None else where(mask, seen, last)
         features = self._first.observe(self._seen).astype(np.float32)
         shifted = np.concatenate([self._history[:, :, 1:], features[:, :, None]], axis=2)
         self._history = np.where(rows[..., None, None], shifted, self._history)
-        self.observations = self._history.reshape(self.n_envs, len(self.agents), -1)
-        self.terms = self._first.flow_reward.terms(self._seen)
         self._told = None
+        shape = self.n_envs, len(self.agents), -1
+        return self._history.reshape(shape), self._first.flow_reward.terms(self._seen)
 
     def _begin_flows(self, begun: Mask) -> None:
         """Forget the flows of the last episode of some copies."""
@@ -163,10 +156,7 @@ class FlowSystem(NetworkSystem):
             self._link_rates_bps[env] = self._flow_tasks[env].link_rates_bps()
 
     def _check(self, task: NetworkTask) -> None:
-        """Refuse a backend that cannot steer flows, and a plan of which nothing can be steered."""
+        """Refuse what the backend cannot do, and a plan of which nothing can be steered."""
         super()._check(task)
-        if not self.capabilities.flow_control:
-            name = "" if self._backend is None else self._backend.name
-            raise ConfigError("backend", name, "one that can steer flows (flow_control)")
         assert isinstance(task, FlowTask)
         task.check_plan(task.plan)

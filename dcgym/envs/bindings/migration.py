@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
-from dcgym.envs.system import Info
+from dcgym.envs.bindings.placement import vip_records
+from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.migration import AFRESH, MARGINS, STAY, VipMigrationTask
 from dcgym.tasks.placement.muxes import muxes_needed
 from dcgym.tasks.placement.view import AssignmentRule, Places, Transition, Usage
+from dcgym.traffic.vips import VipTable
+
+if TYPE_CHECKING:
+    from dcgym.envs.render.placement import PlacementPainter
 
 __all__ = ["MigrationEpisode"]
 
@@ -21,13 +26,13 @@ SHOWN = ("vip", "bytes", "here", "there")
 class MigrationEpisode:
     """VIPs of one copy from epoch to epoch.
 
-    Two copies of the model belong to it: one holds the VIPs, and one tries assignments.
+    Two copies of the model belong to it: one holds the VIPs, and one in its second half tries
+    assignments.
 
     Args:
         task: The task.
         model: The model.
         env: Number of the copy that holds the VIPs.
-        trial: Number of the copy that tries.
         seed: Seed of the VIPs and of random orders.
 
     Attributes:
@@ -38,10 +43,11 @@ class MigrationEpisode:
         usage: How full links and tables are.
     """
 
-    def __init__(
-        self, task: VipMigrationTask, model: Placement, env: int, trial: int, seed: int
-    ) -> None:
-        self._task, self._model, self._env, self._trial = task, model, env, trial
+    copies_each: ClassVar[int] = 2
+
+    def __init__(self, task: VipMigrationTask, model: Placement, env: int, seed: int) -> None:
+        self._task, self._model, self._env = task, model, env
+        self._trial = model.n_envs // 2 + env
         self.tables, self.seed, self.at = task.draw_tables(seed), seed, 0
         self.transition: Transition | None = None
         self._metrics: tuple[float, ...] = (0.0,) * len(task.metric_names)
@@ -144,6 +150,20 @@ class MigrationEpisode:
             table = self.tables[self.at + 1]
             share[:n] = table.bps[own] / max(float(table.bps.sum()), 1.0)
         return {"candidates": {**made, "bytes": share}, "epoch": self.at}
+
+    def records(self) -> Rows:
+        """Return the VIPs: number, traffic in bit/s, DIPs, and switch or -1."""
+        return vip_records(self._present, self._model.places(self._env))
+
+    def draw(self, painter: PlacementPainter, caption: Caption) -> Picture:
+        """Return a picture of what switches hold and of the loads of their links."""
+        links, places = self._model.link_utilisations(self._env), self._model.places(self._env)
+        return painter.draw(self._present.bps, places, links, self.usage, caption)
+
+    @property
+    def _present(self) -> VipTable:
+        """The VIPs with the traffic that comes."""
+        return self.tables[min(self.at + 1, len(self.tables) - 1)]
 
     def _tried(self, rule: AssignmentRule, before: Places | None, number: int) -> Places:
         """Return where a rule puts the VIPs of an epoch."""

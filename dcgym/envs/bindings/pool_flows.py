@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dcgym.backends.base import Pool
 from dcgym.backends.records import OPEN_FLOWS
-from dcgym.envs.system import Mask, TimeArray
+from dcgym.envs.values import Mask, TimeArray
 from dcgym.tasks.balancing.protocol import NOTHING
 from dcgym.tasks.balancing.task import BalancingTask
 from dcgym.units import NS_PER_S

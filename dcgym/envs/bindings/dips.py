@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
 from dcgym.backends.simulation.rubik import LocalityOutcome, evaluate_mappings
-from dcgym.envs.system import Info
+from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.dips import DIP_ROWS, DipPlacementTask
 from dcgym.tasks.placement.mappings import LocalMappings
+from dcgym.tasks.placement.view import Usage
+
+if TYPE_CHECKING:
+    from dcgym.envs.render.placement import PlacementPainter
 
 __all__ = ["DipEpisode"]
 
@@ -35,6 +39,8 @@ class DipEpisode:
         rejected: Actions that were not feasible.
         outcome: What all mappings lead to; None before the end.
     """
+
+    copies_each: ClassVar[int] = 1
 
     def __init__(self, task: DipPlacementTask, model: Placement, env: int, seed: int) -> None:
         self._task, self._model, self._env = task, model, env
@@ -169,6 +175,38 @@ class DipEpisode:
             "candidates": {**made, "rack": made["rack"].astype(np.int32)},
             "seed": self.seed,
         }
+
+    def records(self) -> Rows:
+        """Return the VIPs: number, traffic in bit/s, DIPs, racks with a local mapping."""
+        state = self.state
+        kinds = [("vip", "<i8"), ("rate_bps", "<f8"), ("dips", "<i8"), ("local_racks", "<i8")]
+        made = np.empty(len(state.dips), kinds)
+        made["vip"], made["rate_bps"] = np.arange(len(made)), state.services.bps
+        made["dips"], made["local_racks"] = state.n_dips, [len(one) for one in state.local]
+        return made
+
+    def draw(self, painter: PlacementPainter, caption: Caption) -> Picture:
+        """Return a picture of local bytes of racks; at the end of residual mappings and links."""
+        state, centre, outcome = self.state, self._task.data_centre, self.outcome
+        rates, places = list[float](), list[int]()
+        for vip, local in enumerate(state.local):
+            demand = state.demand(vip) if local else np.empty(0)
+            places.extend(local)
+            rates.extend(float(demand[rack]) for rack in local)
+        links = np.zeros(centre.n_links)
+        if outcome is None:
+            rates.append(float(state.services.bps.sum()) - sum(rates))
+            places.append(-1)
+        else:
+            links = outcome.residual.link_bps / (centre.link_bps * (1 - centre.reserve))
+            rates.extend(state.residual().table.bps.tolist())
+            places.extend(outcome.places.tolist())
+        held, on = np.array(rates), np.array(places, np.int32)
+        placed = on >= 0
+        usage = Usage(
+            float(links.max()), float(links.mean()), 0.0, int(placed.sum()), held[placed].sum()
+        )
+        return painter.draw(held, on, links, usage, caption, "mappings")
 
     def _columns(self) -> dict[str, npt.NDArray[np.float64]]:
         """Return what `SHOWN` names, of each candidate."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
-from dcgym.envs.system import Info
+from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.observation import write_rows
 from dcgym.tasks.placement.task import VipPlacementTask
-from dcgym.tasks.placement.view import COLUMNS, Candidates
+from dcgym.tasks.placement.view import COLUMNS, Candidates, Places
 from dcgym.traffic.vips import VipTable
 
-__all__ = ["PlacementEpisode"]
+if TYPE_CHECKING:
+    from dcgym.envs.render.placement import PlacementPainter
+
+__all__ = ["PlacementEpisode", "vip_records"]
 
 SHOWN = ("link", "memory", "hops", "mru", "scan")
 _SHOWN_AT = [COLUMNS.index(name) for name in SHOWN]
@@ -32,6 +35,7 @@ class PlacementEpisode:
         seed: Seed of the VIPs and of random orders.
 
     Attributes:
+        model: The same.
         table: The VIPs.
         seed: The same seed.
         total_bps: Traffic of all VIPs.
@@ -46,8 +50,10 @@ class PlacementEpisode:
         was_rejected: Whether the last action was not feasible.
     """
 
+    copies_each: ClassVar[int] = 1
+
     def __init__(self, task: VipPlacementTask, model: Placement, env: int, seed: int) -> None:
-        self._task, self._model, self._env = task, model, env
+        self._task, self.model, self._env = task, model, env
         self.table: VipTable = task.draw_table(seed)
         self.seed, self.total_bps = seed, float(self.table.bps.sum())
         # As Python's numbers, which are read faster than NumPy's one by one.
@@ -70,7 +76,7 @@ class PlacementEpisode:
         """
         made = object.__new__(PlacementEpisode)
         made.__dict__.update(self.__dict__)
-        made._model = model
+        made.model = model
         return made
 
     @property
@@ -88,7 +94,7 @@ class PlacementEpisode:
 
     @property
     def metrics(self) -> tuple[float, ...]:
-        """The numbers that `PlacementSystem.metrics` names."""
+        """The numbers that `VipPlacementTask.metric_names` names."""
         usage = self.usage
         share = usage.placed_bps / self.total_bps if self.total_bps else 0.0
         return share, usage.link_max, usage.memory_max, float(usage.placed), float(self.rejected)
@@ -122,10 +128,10 @@ class PlacementEpisode:
         self.placed_share = self.hops = 0.0
         rate_bps = self._bps[vip]
         if is_feasible:
-            self._model.place(self._env, vip, int(candidates.switches[action]))
+            self.model.place(self._env, vip, int(candidates.switches[action]))
             self.placed_share = rate_bps / self.total_bps if self.total_bps else 0.0
             self.hops = float(candidates.rows[action, _HOPS])
-            self.usage = self._model.usage(self._env)
+            self.usage = self.model.usage(self._env)
         self.at += 1
         self.left_bps = max(self.left_bps - rate_bps, 0.0)
         now = max(self.usage.link_max, self.usage.memory_max)
@@ -149,6 +155,15 @@ class PlacementEpisode:
             "vip": {"number": vip, "rank": self.at, "rate_bps": rate_bps, "dips": dips},
             "candidates": self.shown(),
         }
+
+    def records(self) -> Rows:
+        """Return the VIPs: number, traffic in bit/s, DIPs, and switch or -1."""
+        return vip_records(self.table, self.model.places(self._env))
+
+    def draw(self, painter: PlacementPainter, caption: Caption) -> Picture:
+        """Return a picture of what switches hold and of the loads of their links."""
+        links, places = self.model.link_utilisations(self._env), self.model.places(self._env)
+        return painter.draw(self.table.bps, places, links, self.usage, caption)
 
     def _common(self) -> list[float]:
         """Return what concerns all rows of an observation."""
@@ -185,4 +200,18 @@ class PlacementEpisode:
         limit = self._task.data_centre.host_entries
         if self.at < len(self._order) and self.usage.placed < limit:
             vip, most = self._order[self.at], self._task.settings.candidates
-            self.candidates = self._model.candidates(self._env, vip, most, self.seed)
+            self.candidates = self.model.candidates(self._env, vip, most, self.seed)
+
+
+def vip_records(table: VipTable, places: Places) -> Rows:
+    """Return VIPs: number, traffic in bit/s, DIPs, and switch.
+
+    Args:
+        table: The VIPs.
+        places: Switch of each, -1 on the muxes.
+    """
+    kinds = [("vip", "<i8"), ("rate_bps", "<f8"), ("dips", "<i8"), ("switch", "<i4")]
+    made = np.empty(len(table), kinds)
+    made["vip"], made["switch"] = np.arange(len(table)), places
+    made["rate_bps"], made["dips"] = table.bps, table.dips
+    return made

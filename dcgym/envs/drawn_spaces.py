@@ -10,7 +10,8 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.envs.system import Info, Mask, System
+from dcgym.envs.system import System
+from dcgym.envs.values import Info, Mask
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.task import BalancingTask
 from dcgym.tasks.common.actions import action_array
