@@ -42,8 +42,8 @@ __all__ = [
     "MOST_REJECTED",
     "DrawnBinding",
     "drawn_system",
-    "episode_system",
     "largest_rows",
+    "own_system",
 ]
 
 MOST_REJECTED = 1000
@@ -75,7 +75,7 @@ def drawn_system(bind: Bind[Settings], settings: Settings, n_envs: int) -> Syste
     return System(DrawnBinding(bind, settings, n_envs))
 
 
-def episode_system(system: System, env: int = 0) -> System:
+def own_system(system: System, env: int = 0) -> System:
     """Return the system of a copy's episode: of what is drawn, one of its own.
 
     Args:

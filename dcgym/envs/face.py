@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from dcgym.backends.base import Lifecycle
 from dcgym.backends.records import Record
 from dcgym.config import check_int, check_list
-from dcgym.envs.drawn import episode_system
+from dcgym.envs.drawn import own_system
 from dcgym.envs.plain import plain_arguments
 from dcgym.envs.session import Session
 from dcgym.envs.system import System
@@ -44,7 +44,7 @@ class Face:
     @property
     def backend(self) -> Lifecycle | None:
         """The backend, of the copy where each has its own; None after `close` or a failure."""
-        return episode_system(self.system, self._copy).backend
+        return own_system(self.system, self._copy).backend
 
     @property
     def observation_labels(self) -> list[str]:

@@ -233,7 +233,7 @@ def task_form(
 def _placement_form(
     settings: type[TaskSettings],
     task: Callable[[Any], Any],
-    episode: type[Episode],
+    episode: type[Episode[Any]],
     recorder: str,
 ) -> AgentForm:
     """Return the form of a task of episodes over a placement model."""

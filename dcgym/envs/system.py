@@ -100,9 +100,9 @@ class System:
     def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
         """Begin an episode in each copy that has a seed; None leaves a copy as it is."""
         binding = self.binding
-        begun = [seed for seed in seeds if seed is not None]
         if binding.paths == "shared":
-            seeds = [None if seed is None else begun[0] for seed in seeds]
+            first = next((seed for seed in seeds if seed is not None), None)
+            seeds = [None if seed is None else first for seed in seeds]
         episodes = binding.episodes(seeds, options)
         if binding.backend is None:
             binding.backend = binding.make()

@@ -118,9 +118,9 @@ class AcceleratorBinding(Binding[AcceleratorTask, DeviceEpisode, DeviceCommands,
 
     def opening(self) -> list[tuple[DeviceCommands, int]]:
         """Return the rules, and the weights that the scenario begins with."""
-        settings, first = self._task.settings, np.tile(self._task.first_weights, (self.n_envs, 1))
+        task, settings = self._task, self._task.settings
         rules = settings.device_rule, settings.server_rule
-        return [(DeviceCommands(*rules, first[:, None, :]), 0)]
+        return [(DeviceCommands(*rules, task.first_weights), 0)]
 
     def begin(self, state: DeviceState, mask: Mask) -> None:
         """Let the first interval of some copies begin."""

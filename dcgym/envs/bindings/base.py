@@ -90,6 +90,7 @@ class Binding(ABC, Generic[Task, Episode, Commands, State]):
     Attributes:
         n_envs: The number of copies.
         interval_ns: The interval.
+        agents: Names of the A agents.
         backend: What runs; None where it has been closed or has failed. The system sets it.
         action_space: Space of one agent's action.
         observation_space: Space of one agent's observation.

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
 from dcgym.backends.simulation.rubik import LocalityOutcome, evaluate_mappings
+from dcgym.envs.bindings.episodes import Episode
 from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.dips import DIP_ROWS, DipPlacementTask
 from dcgym.tasks.placement.mappings import LocalMappings
 from dcgym.tasks.placement.view import Usage
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from dcgym.envs.render.placement import PlacementPainter
 
 __all__ = ["DipEpisode"]
@@ -23,7 +26,7 @@ __all__ = ["DipEpisode"]
 SHOWN = ("rack", "bps", "needed", "here", "arriving")
 
 
-class DipEpisode:
+class DipEpisode(Episode[DipPlacementTask]):
     """VIPs of one copy that get their local mappings, callers first.
 
     Args:
@@ -40,12 +43,10 @@ class DipEpisode:
         outcome: What all mappings lead to; None before the end.
     """
 
-    copies_each: ClassVar[int] = 1
-
     def __init__(self, task: DipPlacementTask, model: Placement, env: int, seed: int) -> None:
-        self._task, self._model, self._env = task, model, env
+        super().__init__(task, model, env, seed)
         self.state: LocalMappings = task.draw_mappings(seed)
-        self.seed, self.at, self.rejected = seed, 0, 0
+        self.at = self.rejected = 0
         services = self.state.services
         self._order = np.concatenate(services.levels()).tolist()
         self._total_bps = float(services.bps.sum())
@@ -58,15 +59,14 @@ class DipEpisode:
         self._local_of_vip = 0.0
         self._look()
 
-    def moved(self, model: Placement) -> DipEpisode:
+    def moved(self, model: Placement) -> Self:
         """Return a second episode that goes on from here in another model.
 
         Args:
             model: A copy of the model.
         """
-        made = object.__new__(DipEpisode)
-        made.__dict__.update(self.__dict__)
-        made._model, made.state = model, copy.deepcopy(self.state)
+        made = super().moved(model)
+        made.state = copy.deepcopy(self.state)
         return made
 
     @property
@@ -254,7 +254,7 @@ class DipEpisode:
                 return
             self.at += 1
         self._racks, self._donors = [], []
-        self.outcome = evaluate_mappings(self.state, None, self._model, self._env)
+        self.outcome = evaluate_mappings(self.state, None, self.model, self._env)
 
     def _find(self) -> None:
         """Find the candidates of the present VIP, and the DIPs that each would get."""

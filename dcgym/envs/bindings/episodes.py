@@ -6,10 +6,11 @@ Shapes: E copies, K inputs of rewards, n numbers of an observation.
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,8 @@ from dcgym.errors import ConfigError, needs_reset
 from dcgym.tasks.placement.data_centre import DataCentre
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from dcgym.envs.render.placement import PlacementPainter
 
 __all__ = ["Episode", "EpisodeBinding", "EpisodeTask", "Episodes"]
@@ -76,7 +79,10 @@ class EpisodeTask(BoundTask, Protocol):
         """Return each term times its weight, (E,), of inputs (E, K)."""
 
 
-class Episode(Protocol):
+Task = TypeVar("Task", bound=EpisodeTask)
+
+
+class Episode(ABC, Generic[Task]):
     """The episode of one copy.
 
     Args:
@@ -87,50 +93,68 @@ class Episode(Protocol):
         seed: Its seed.
 
     Attributes:
+        model: The same.
+        seed: The same.
         copies_each: Copies of the model that an episode has.
     """
 
-    copies_each: ClassVar[int]
+    copies_each = 1
 
-    def __init__(self, task: Any, model: Placement, env: int, seed: int) -> None: ...
+    def __init__(self, task: Task, model: Placement, env: int, seed: int) -> None:
+        self._task, self.model, self._env, self.seed = task, model, env, seed
+
+    def moved(self, model: Placement) -> Self:
+        """Return a second episode that goes on from here in another model.
+
+        Args:
+            model: A copy of the model.
+        """
+        made = copy.copy(self)
+        made.model = model
+        return made
 
     @property
+    @abstractmethod
     def is_over(self) -> bool:
         """Whether nothing is left to decide."""
 
     @property
-    def mask(self) -> npt.NDArray[np.bool_]:
+    @abstractmethod
+    def mask(self) -> Mask:
         """Which actions are feasible."""
 
     @property
+    @abstractmethod
     def metrics(self) -> Sequence[float]:
         """What `EpisodeTask.metric_names` names."""
 
     @property
+    @abstractmethod
     def inputs(self) -> Sequence[float]:
         """What the reward of the last step is made of, (K,); zeros before the first."""
 
+    @abstractmethod
     def act(self, action: Any) -> None:
         """Carry out an action; nothing where the episode is over."""
 
+    @abstractmethod
     def observe(self, out: npt.NDArray[np.float32]) -> None:
         """Write the observation, (n,)."""
 
+    @abstractmethod
     def info(self) -> Info:
         """Return what an agent is told beside, without terms, metrics and mask."""
 
+    @abstractmethod
     def records(self) -> Rows:
         """Return the VIPs, and where they are."""
 
+    @abstractmethod
     def draw(self, painter: PlacementPainter, caption: Caption) -> Picture:
         """Return a picture of what switches hold and of the loads of their links."""
 
-    def moved(self, model: Placement) -> Any:
-        """Return a second episode that goes on from here in another model."""
 
-
-Task = TypeVar("Task", bound=EpisodeTask)
-DrawEpisode = Callable[[Placement, int, int], Episode]
+DrawEpisode = Callable[[Placement, int, int], Episode[Any]]
 
 
 @dataclass(frozen=True)
@@ -143,7 +167,7 @@ class EpisodeStates:
     """
 
     time_ns: TimeArray
-    each: list[Episode | None]
+    each: list[Episode[Any] | None]
 
 
 class Episodes:
@@ -225,7 +249,7 @@ class EpisodeBinding(Binding[Task, int, Sequence[Any], EpisodeStates], Generic[T
 
     def __init__(
         self,
-        kind: type[Episode],
+        kind: type[Episode[Task]],
         task: Task,
         backend: object,
         n_envs: int = 1,

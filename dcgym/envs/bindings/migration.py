@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
+from dcgym.envs.bindings.episodes import Episode
 from dcgym.envs.bindings.placement import vip_records
 from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.migration import AFRESH, MARGINS, STAY, VipMigrationTask
@@ -23,7 +24,7 @@ __all__ = ["MigrationEpisode"]
 SHOWN = ("vip", "bytes", "here", "there")
 
 
-class MigrationEpisode:
+class MigrationEpisode(Episode[VipMigrationTask]):
     """VIPs of one copy from epoch to epoch.
 
     Two copies of the model belong to it: one holds the VIPs, and one in its second half tries
@@ -43,12 +44,12 @@ class MigrationEpisode:
         usage: How full links and tables are.
     """
 
-    copies_each: ClassVar[int] = 2
+    copies_each = 2
 
     def __init__(self, task: VipMigrationTask, model: Placement, env: int, seed: int) -> None:
-        self._task, self._model, self._env = task, model, env
+        super().__init__(task, model, env, seed)
         self._trial = model.n_envs // 2 + env
-        self.tables, self.seed, self.at = task.draw_tables(seed), seed, 0
+        self.tables, self.at = task.draw_tables(seed), 0
         self.transition: Transition | None = None
         self._metrics: tuple[float, ...] = (0.0,) * len(task.metric_names)
         self._inputs: tuple[float, ...] = (0.0,) * 5
@@ -59,17 +60,6 @@ class MigrationEpisode:
         model.migrate(env, self._places)
         self.usage: Usage = model.usage(env)
         self._look()
-
-    def moved(self, model: Placement) -> MigrationEpisode:
-        """Return a second episode that goes on from here in another model.
-
-        Args:
-            model: A copy of the model.
-        """
-        made = object.__new__(MigrationEpisode)
-        made.__dict__.update(self.__dict__)
-        made._model = model
-        return made
 
     @property
     def is_over(self) -> bool:
@@ -103,7 +93,7 @@ class MigrationEpisode:
         """
         if self.is_over:
             return
-        model, number = self._model, self.at + 1
+        model, number = self.model, self.at + 1
         if self._task.chooses_vips:
             moves = np.flatnonzero(np.asarray(action)[: len(self._candidates)])
             wanted = self._wanted.copy()
@@ -153,11 +143,11 @@ class MigrationEpisode:
 
     def records(self) -> Rows:
         """Return the VIPs: number, traffic in bit/s, DIPs, and switch or -1."""
-        return vip_records(self._present, self._model.places(self._env))
+        return vip_records(self._present, self.model.places(self._env))
 
     def draw(self, painter: PlacementPainter, caption: Caption) -> Picture:
         """Return a picture of what switches hold and of the loads of their links."""
-        links, places = self._model.link_utilisations(self._env), self._model.places(self._env)
+        links, places = self.model.link_utilisations(self._env), self.model.places(self._env)
         return painter.draw(self._present.bps, places, links, self.usage, caption)
 
     @property
@@ -167,16 +157,16 @@ class MigrationEpisode:
 
     def _tried(self, rule: AssignmentRule, before: Places | None, number: int) -> Places:
         """Return where a rule puts the VIPs of an epoch."""
-        self._model.reset(self._trial, self.tables[number])
-        self._model.assign(self._trial, rule, before)
-        return self._model.places(self._trial)
+        self.model.reset(self._trial, self.tables[number])
+        self.model.assign(self._trial, rule, before)
+        return self.model.places(self._trial)
 
     def _look(self) -> None:
         """Let the next epoch's traffic come: VIPs are where they were, and some may not fit."""
         self._candidates = np.empty(0, np.int64)
         if self.is_over:
             return
-        model, number = self._model, self.at + 1
+        model, number = self.model, self.at + 1
         table = self.tables[number]
         self._afresh = self._tried(self._task.rule(AFRESH, self.seed + number), None, number)
         self._afresh_usage = model.usage(self._trial)
@@ -211,7 +201,7 @@ class MigrationEpisode:
         ratio = table.bps[own] / max(float(table.bps.mean()), 1.0)
         grew = table.bps[own] / np.maximum(before.bps[own], 1.0)
         here, there = self._places[own], self._afresh[own]
-        links, fullest = self._model.link_utilisations(self._env), np.zeros(centre.n_switches + 1)
+        links, fullest = self.model.link_utilisations(self._env), np.zeros(centre.n_switches + 1)
         for ends in centre.link_ends:
             np.maximum.at(fullest, ends, links)
         on = self._places >= 0

@@ -15,7 +15,6 @@ from dcgym.backends.registry import NETWORKS
 from dcgym.config import check_int
 from dcgym.envs.backends import find_object, make_copies, topology_of
 from dcgym.envs.bindings.base import Binding
-from dcgym.envs.bindings.network_checks import check_network
 from dcgym.envs.bindings.scenario_time import rows_since
 from dcgym.envs.values import (
     Actions,
@@ -29,8 +28,9 @@ from dcgym.envs.values import (
     TimeArray,
     Told,
 )
-from dcgym.errors import needs_reset
+from dcgym.errors import ConfigError, needs_reset
 from dcgym.monitors import StateWords
+from dcgym.tasks.common.states import where
 from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.compiled import CompiledRuns
 from dcgym.tasks.network.episode import NetworkEpisode
@@ -83,6 +83,7 @@ class NetworkBinding(Binding[NetworkTask, NetworkEpisode, NetworkCommands, Netwo
     """
 
     nothing = NOTHING
+    _can: Capabilities
 
     def __init__(self, tasks: Sequence[NetworkTask], backend: object) -> None:
         first = tasks[0]
@@ -91,8 +92,9 @@ class NetworkBinding(Binding[NetworkTask, NetworkEpisode, NetworkCommands, Netwo
         self._meter = Meter(
             first, StateWords(len(first.topology.switch_ports), len(first.topology.hosts))
         )
-        # What is in force of each decision, (E, n) each.
-        self._values = [np.tile(one.initial, (self.n_envs, 1)) for one in first.decisions]
+        # What episodes begin with, and what is in force, of each decision, (E, n) each.
+        self._initial = [np.tile(one.initial, (self.n_envs, 1)) for one in first.decisions]
+        self._values = self._initial
         self._traffic = Traffic(np.zeros(self.n_envs))
         self._measured: Measured | None = None
         # The first observation of each copy's episode, when its traffic begins.
@@ -101,7 +103,6 @@ class NetworkBinding(Binding[NetworkTask, NetworkEpisode, NetworkCommands, Netwo
         self._new_events = np.zeros(self.n_envs, np.int64)
         # Made with the first picture.
         self._painter: NetworkPainter | None = None
-        self._can: Capabilities | None = None
         # The same as the backend, where native code can run whole steps.
         self._runs: CompiledRuns | None = None
 
@@ -142,8 +143,7 @@ class NetworkBinding(Binding[NetworkTask, NetworkEpisode, NetworkCommands, Netwo
 
     def opening(self) -> list[tuple[NetworkCommands, int]]:
         """Return what episodes begin with."""
-        first = [np.tile(one.initial, (self.n_envs, 1)) for one in self._task.decisions]
-        return [(self._task.commands(first), 0)]
+        return [(self._task.commands(self._initial), 0)]
 
     def begin(self, state: NetworkState, mask: Mask) -> Seen:
         """Measure the beginning of some episodes."""
@@ -272,8 +272,8 @@ class NetworkBinding(Binding[NetworkTask, NetworkEpisode, NetworkCommands, Netwo
 
     def _initial_where(self, mask: Mask) -> list[FloatArray]:
         """Return what is in force, and in some copies what episodes begin with."""
-        pairs = zip(self._task.decisions, self._values, strict=True)
-        return [np.where(mask[:, None], decision.initial, own) for decision, own in pairs]
+        pairs = zip(self._initial, self._values, strict=True)
+        return [where(mask, initial, own) for initial, own in pairs]
 
     def _measure(self, mask: Mask | None, *, is_first: bool = False) -> Seen:
         measured = self._meter.measure(
@@ -296,8 +296,22 @@ class NetworkBinding(Binding[NetworkTask, NetworkEpisode, NetworkCommands, Netwo
 
     def _check(self, task: NetworkTask) -> None:
         """Refuse what the backend cannot do."""
-        assert self._can is not None
-        check_network(task, self._can)
+        can = self._can
+        if task.events and not can.events:
+            field = list(task.settings.events)
+            raise ConfigError("events", field, "none, with a backend that knows no events")
+        if isinstance(task.plan, AppPlan) and not can.applications:
+            allowed = "flows, with a backend that runs no apps"
+            raise ConfigError("traffic", task.plan.name, allowed)
+        if task.features.has_flow_matrix and not can.flow_matrix:
+            raise ConfigError("features", "flow_matrix", "a backend that measures a flow matrix")
+        if task.probes.pairs and not can.probes:
+            raise ConfigError("probes", list(task.probes.pairs), "none, with this backend")
+        rule = task.settings.backend_options().get("path_rule", "ecmp")
+        if rule not in can.path_rules:
+            raise ConfigError("path_rule", rule, f"one of {', '.join(can.path_rules)}, here")
+        if can.largest_hosts is not None:
+            check_int("topology hosts", len(task.topology.hosts), 1, can.largest_hosts)
 
 
 def _of_network(actions: Actions) -> Sequence[Any] | npt.NDArray[Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
+from dcgym.envs.bindings.episodes import Episode
 from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.observation import write_rows
 from dcgym.tasks.placement.task import VipPlacementTask
@@ -25,7 +26,7 @@ _HOPS = COLUMNS.index("hops")
 _NONE = Candidates(np.empty(0, np.int32), np.empty(0, np.bool_), np.empty((0, len(COLUMNS))))
 
 
-class PlacementEpisode:
+class PlacementEpisode(Episode[VipPlacementTask]):
     """VIPs of one copy that get their places, the largest first.
 
     Args:
@@ -50,12 +51,10 @@ class PlacementEpisode:
         was_rejected: Whether the last action was not feasible.
     """
 
-    copies_each: ClassVar[int] = 1
-
     def __init__(self, task: VipPlacementTask, model: Placement, env: int, seed: int) -> None:
-        self._task, self.model, self._env = task, model, env
+        super().__init__(task, model, env, seed)
         self.table: VipTable = task.draw_table(seed)
-        self.seed, self.total_bps = seed, float(self.table.bps.sum())
+        self.total_bps = float(self.table.bps.sum())
         # As Python's numbers, which are read faster than NumPy's one by one.
         table = self.table
         self._order, self._bps = table.order.tolist(), table.bps.tolist()
@@ -67,17 +66,6 @@ class PlacementEpisode:
         model.reset(env, self.table)
         self.candidates, self.usage = _NONE, model.usage(env)
         self._look()
-
-    def moved(self, model: Placement) -> PlacementEpisode:
-        """Return a second episode that goes on from here in another model.
-
-        Args:
-            model: A copy of the model.
-        """
-        made = object.__new__(PlacementEpisode)
-        made.__dict__.update(self.__dict__)
-        made.model = model
-        return made
 
     @property
     def is_over(self) -> bool:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Pool
+from dcgym.backends.base import Capabilities, Pool
 from dcgym.backends.records import Record
 from dcgym.backends.registry import POOLS
 from dcgym.backends.shadow import ShadowedPool
+from dcgym.config import check_in, check_int
 from dcgym.envs.backends import draws_ahead, make_copies
 from dcgym.envs.bindings.base import Binding
-from dcgym.envs.bindings.pool_checks import check_pool
 from dcgym.envs.bindings.pool_flows import serve_out, traffic_ns
 from dcgym.envs.bindings.scenario_time import records_since
 from dcgym.envs.infos import ValueArray
@@ -109,7 +109,7 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         """Return pools, which a shadow follows where a term of the reward compares with it."""
         task, made = self._task, self._make()
         can = made.capabilities
-        check_pool(task, can)
+        self._check(can)
         if can.real_time and not self._is_real_time:
             made.close()
             self._begin_at(is_real_time=True)
@@ -269,6 +269,19 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
             return values
         mean: FloatArray = values.reshape(self.n_envs, -1, per_agent).mean(axis=2)
         return mean
+
+    def _check(self, can: Capabilities) -> None:
+        """Refuse what the backend cannot do, and a drain that nobody says when to begin."""
+        task, settings = self._task, self._task.settings
+        check_in("rule", settings.rule, can.rules)
+        for rule in task.rules:
+            check_in("others", rule, can.rules)
+        if can.largest_hosts is not None:
+            check_int("scenario.groups", task.n_servers, 1, can.largest_hosts)
+        if settings.drain_ns and settings.max_steps is None:
+            raise ConfigError(
+                "drain", settings.drain, "0s, or with max_steps, after which to drain"
+            )
 
     def _begin_at(self, is_real_time: bool) -> None:
         """Note when the first observation is: after the lead-in and one interval."""

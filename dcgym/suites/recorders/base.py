@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcgym.backends.records import Fidelity, Record
 from dcgym.envs.bindings.episodes import EpisodeBinding
-from dcgym.envs.drawn import episode_system
+from dcgym.envs.drawn import own_system
 from dcgym.envs.session import Session
 from dcgym.envs.system import System
 from dcgym.envs.values import Info
@@ -78,7 +78,7 @@ class Recorder:
     @property
     def system(self) -> System:
         """The task on its backend; of what is drawn, that of the episode."""
-        return episode_system(self.session.system)
+        return own_system(self.session.system)
 
     @classmethod
     def policy_seed(cls, seed: int, number: int) -> int:

@@ -148,11 +148,8 @@ class Meter:
             state: Theirs.
             mask: Which, (E,); all the first time.
         """
-        if self._before is None or self._after is None:
-            self._before = self._after = state
-        else:
-            self._before = where(mask, state, self._before)
-            self._after = where(mask, state, self._after)
+        self._before = where(mask, state, self._before)
+        self._after = where(mask, state, self._after)
 
     def restart(self, state: NetworkState, mask: Mask) -> None:
         """Begin the next interval of some copies anew.
