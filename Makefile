@@ -23,7 +23,7 @@ export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 BUILD_TOOLS := 'setuptools>=77' wheel 'pybind11>=2.13' uv
 WHEELS := --no-index --find-links $(CACHE)/dcgym/wheels
 NATIVE := $(shell find dcgym/native -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
-BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _measure.digest _placement.digest bin/dcgym-generator bin/dcgym-relay bin/dcgym-host obj/fabric.bpf.o)
+BUILT := $(addprefix dcgym/native/,_native.digest _simulation.digest _packets.digest _workload.digest _measure.digest _placement.digest bin/dcgym-generator bin/dcgym-relay bin/dcgym-host obj/fabric.bpf.o)
 SANITIZED := $(addprefix sanitize-,twin kernel emulator generator)
 FUZZ := $(shell find tests/native/fuzz -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c')
 

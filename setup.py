@@ -1,6 +1,6 @@
 """Build of the native parts; metadata and tool settings live in pyproject.toml.
 
-Nine artefacts go into ``dcgym/native``: five C++ modules, the BPF objects and three
+Ten artefacts go into ``dcgym/native``: six C++ modules, the BPF objects and three
 programs. Each is optional: what cannot be built is named in a warning and the install goes on.
 """
 
@@ -31,10 +31,11 @@ SANITIZE = (
     if SANITIZERS
     else []
 )
-PACKETS = "twin/packets"
-# Of this module the sources in the folder are one translation unit: what they call of each other
-# for every packet costs a tenth of the time where the compiler cannot put it in place.
-JOINED = {"_packets": NATIVE / PACKETS}
+PACKETS, WORKLOAD = "twin/packets", "twin/workload"
+# Of these modules the sources in a folder are one translation unit. In the packet twin, what they
+# call of each other for every packet costs a tenth of the time where the compiler cannot put it in
+# place. Those that another module compiles too, at the same time, need an object of their own.
+JOINED = {"_packets": NATIVE / PACKETS, "_workload": NATIVE / "twin/core"}
 # Clones of a machine share what it compiled: paths in a clone count from its root.
 CACHE = shutil.which("ccache")
 os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.resolve()))
@@ -45,10 +46,10 @@ TWIN_FLAGS = ("-O3", "-ffp-contract=off", "-fvisibility=hidden")
 BPF_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}
 
 
-def sources(pattern: str, without: str = "") -> list[str]:
+def sources(pattern: str, without: Sequence[str] = ()) -> list[str]:
     """List source files relative to the root, as setuptools wants them."""
     found = [p.relative_to(ROOT) for p in sorted((ROOT / NATIVE).glob(pattern))]
-    return [str(p) for p in found if not without or not p.is_relative_to(NATIVE / without)]
+    return [str(p) for p in found if not any(p.is_relative_to(NATIVE / one) for one in without)]
 
 
 def with_headers(files: Sequence[str], folder: str) -> list[str]:
@@ -90,7 +91,7 @@ def extensions() -> list[Extension]:
             "_simulation",
             "twin",
             pybind11.get_include(),
-            without=PACKETS,
+            without=(PACKETS, WORKLOAD),
             define_macros=[("DCGYM_RULE_SERVERS", "1024")],
             flags=TWIN_FLAGS,
         ),
@@ -99,6 +100,14 @@ def extensions() -> list[Extension]:
             PACKETS,
             pybind11.get_include(),
             also="twin/core/random.cpp",
+            include_dirs=[str(NATIVE / "twin")],
+            flags=TWIN_FLAGS,
+        ),
+        extension(
+            "_workload",
+            WORKLOAD,
+            pybind11.get_include(),
+            also="twin/core/*.cpp",
             include_dirs=[str(NATIVE / "twin")],
             flags=TWIN_FLAGS,
         ),
@@ -112,20 +121,20 @@ def extension(
     folder: str,
     pybind: str,
     flags: Sequence[str] = ("-O2",),
-    without: str = "",
+    without: Sequence[str] = (),
     also: str = "",
     include_dirs: Sequence[str] = (),
     **options: Any,
 ) -> Extension:
-    """Describe the C++ module made of all sources below one folder, but for one inside it.
+    """Describe the C++ module made of all sources below one folder, but for some inside it.
 
     Args:
         name: Of the module.
         folder: In the folder of native sources.
         pybind: Folder of pybind11's headers.
         flags: For the compiler.
-        without: A folder inside it that belongs to another module.
-        also: A source of another folder.
+        without: Folders inside it that belong to other modules.
+        also: Sources of another folder.
         include_dirs: Where headers are looked for besides.
         options: Of `setuptools.Extension`.
     """

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.native import missing_parts, packets_available, simulation_available
+from dcgym.native import available, missing_parts
 from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology
 from dcgym.traffic.generators.generator import Generator, GeneratorView
@@ -64,7 +64,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("timing") and hasattr(item.config, "workerinput"):
         pytest.fail("this test measures times: it runs alone, without -n", pytrace=False)
     needs = {name for name in MARKERS if item.get_closest_marker(name) is not None}
-    if needs == {"simulation"} and not (simulation_available() and packets_available()):
+    if needs == {"simulation"} and not (available("_simulation") and available("_packets")):
         pytest.skip("the compiled simulation is not built; run 'make setup'")
     if needs - {"simulation"} and os.geteuid() != 0:
         pytest.skip("needs root for network namespaces and BPF")

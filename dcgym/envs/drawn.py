@@ -204,7 +204,7 @@ class DrawnBinding(Binding[Any, DrawnEpisode, AgentActions, DrawnStates]):
         return own.binding.told_to(0, agent) | {
             "drawn": _told(self._drawn[env]),
             "rejected_draws": int(self._rejected[env]),
-            "action_mask": self._mask(own),
+            **_where_any(self._mask(own)),
         }
 
     def told(self) -> Told:
@@ -217,7 +217,7 @@ class DrawnBinding(Binding[Any, DrawnEpisode, AgentActions, DrawnStates]):
         return stacked([dict(one.told()) for one in self._all()]) | {
             "drawn": drawn,
             "rejected_draws": self._rejected[:, None].repeat(n_agents, axis=1),
-            "action_mask": self._masks().repeat(n_agents, axis=1),
+            **_where_any(self._masks().repeat(n_agents, axis=1)),
         }
 
     @property
@@ -340,6 +340,11 @@ class DrawnBinding(Binding[Any, DrawnEpisode, AgentActions, DrawnStates]):
         if not found:
             raise errors[0]
         return found
+
+
+def _where_any(mask: Mask) -> Told:
+    """Return a mask as what is told; nothing of actions that have no positions."""
+    return {"action_mask": mask} if mask.size else {}
 
 
 def _told(drawn: Mapping[str, object]) -> dict[str, object]:

@@ -23,9 +23,10 @@ from dcgym.envs.bindings.dips import DipEpisode
 from dcgym.envs.bindings.episodes import Episode, EpisodeBinding
 from dcgym.envs.bindings.flows import FlowBinding
 from dcgym.envs.bindings.migration import MigrationEpisode
-from dcgym.envs.bindings.network import NetworkBinding, make_tasks
+from dcgym.envs.bindings.network import NetworkBinding
 from dcgym.envs.bindings.placement import PlacementEpisode
 from dcgym.envs.bindings.pool import PoolBinding
+from dcgym.envs.bindings.traffic import make_tasks
 from dcgym.envs.drawn import LOOKS, LOOKS_SEED, drawn_system
 from dcgym.envs.system import System
 from dcgym.errors import ConfigError
@@ -47,8 +48,9 @@ from dcgym.tasks.common.settings import TaskSettings
 from dcgym.tasks.congestion.task import CONGESTION_LAYOUT, CongestionSettings, congestion_control
 from dcgym.tasks.flows.task import FLOWS_LAYOUT, FlowSettings, FlowTask, each_flow, flow_control
 from dcgym.tasks.joint.task import JointSettings, joint
-from dcgym.tasks.network.settings import NetworkSettings
+from dcgym.tasks.network.settings import NetworkSettings, TrafficSettings
 from dcgym.tasks.network.task import NetworkTask
+from dcgym.tasks.network.traffic import TrafficTask
 from dcgym.tasks.paths.task import PATHS_LAYOUT, PathSettings, path_balancing
 from dcgym.tasks.placement.dips import DIP_LAYOUT, dip_placement
 from dcgym.tasks.placement.migration import MIGRATION_LAYOUT, vip_migration
@@ -188,11 +190,11 @@ def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> Agent
 
 
 def _on_networks(
-    settings: type[NetworkSettings],
-    task: Callable[[Any, Any], NetworkTask],
+    settings: type[TrafficSettings],
+    task: Callable[[Any, Any], TrafficTask],
     kind: Callable[[Any, object], AnyBinding],
 ) -> AgentForm:
-    def bind(given: NetworkSettings, n_envs: int) -> AnyBinding:
+    def bind(given: TrafficSettings, n_envs: int) -> AnyBinding:
         return kind(*make_tasks(task, given, n_envs))
 
     make = partial(drawn_system, bind)
@@ -200,7 +202,7 @@ def _on_networks(
     return AgentForm(settings, make, page, NETWORKS, alone, "network")
 
 
-def _network_task(make: Callable[[Any, Any], NetworkTask], settings: NetworkSettings) -> object:
+def _network_task(make: Callable[[Any, Any], TrafficTask], settings: TrafficSettings) -> object:
     """Return a task, on the network of a backend that exists already."""
     return make(settings, topology_of(find_object(settings.backend)))
 

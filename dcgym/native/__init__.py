@@ -1,4 +1,4 @@
-"""The compiled parts: five C++ modules, BPF objects and three programs.
+"""The compiled parts: six C++ modules, BPF objects and three programs.
 
 They are optional at install time. `require` loads the module or says what is missing.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -23,16 +21,9 @@ __all__ = [
     "SIMULATION_HINT",
     "available",
     "bpf_object",
-    "find_measure",
     "missing_parts",
-    "packets_available",
-    "placement_available",
     "program_path",
     "require",
-    "require_packets",
-    "require_placement",
-    "require_simulation",
-    "simulation_available",
 ]
 
 APT_PACKAGES = (
@@ -44,7 +35,14 @@ SIMULATION_HINT = (
     "install a C++20 compiler (apt-get install g++ python3-dev), then 'make setup' "
     "(or: pip install pybind11; python setup.py build_ext -i)"
 )
-MODULES = ("_native", "_simulation", "_packets", "_placement", "_measure")
+MODULES = {
+    "_native": "the native module",
+    "_workload": "the compiled drawing of flows and requests",
+    "_simulation": "the compiled simulation",
+    "_packets": "the compiled packet twin",
+    "_placement": "the compiled model of VIPs",
+    "_measure": "the compiled measurements",
+}
 BPF_OBJECTS = (
     "fabric",
     "queues",
@@ -70,65 +68,22 @@ def _root() -> Path:
     return Path(str(resources.files(__name__)))
 
 
-def require() -> ModuleType:
-    """Return the compiled module.
+def require(name: str = "_native") -> ModuleType:
+    """Return a compiled module; all but the first need neither clang nor libbpf nor libmnl.
+
+    Args:
+        name: A name of `MODULES`.
 
     Raises:
         FeatureNotSupported: The module was not built, was built from other sources, or cannot be
             loaded.
     """
-    with _load("_native", "the native module", HINT):
-        return importlib.import_module("dcgym.native._native")
-
-
-def require_simulation() -> ModuleType:
-    """Return the compiled simulations, which need neither clang nor libbpf nor libmnl.
-
-    Raises:
-        FeatureNotSupported: The module was not built or cannot be loaded.
-    """
-    with _load("_simulation", "the compiled simulation", SIMULATION_HINT):
-        return importlib.import_module("dcgym.native._simulation")
-
-
-def require_packets() -> ModuleType:
-    """Return the compiled packet twin, which needs what `require_simulation` needs.
-
-    Raises:
-        FeatureNotSupported: The module was not built or cannot be loaded.
-    """
-    with _load("_packets", "the compiled packet twin", SIMULATION_HINT):
-        return importlib.import_module("dcgym.native._packets")
-
-
-def require_placement() -> ModuleType:
-    """Return the compiled flow-level model of VIPs, which needs what `require_simulation` needs.
-
-    Raises:
-        FeatureNotSupported: The module was not built or cannot be loaded.
-    """
-    with _load("_placement", "the compiled model of VIPs", SIMULATION_HINT):
-        return importlib.import_module("dcgym.native._placement")
-
-
-def find_measure() -> ModuleType | None:
-    """Return the compiled measurements of networks; None where they are not built.
-
-    NumPy then measures the same in several times the time.
-    """
-    try:
-        with _load("_measure", "the compiled measurements", SIMULATION_HINT):
-            return importlib.import_module("dcgym.native._measure")
-    except FeatureNotSupported:
-        return None
-
-
-@contextmanager
-def _load(name: str, what: str, hint: str) -> Iterator[None]:
+    what, module = MODULES[name], ".".join((__name__, name))
     _require_current(name, what)
     try:
-        yield
+        return importlib.import_module(module)
     except ImportError as error:
+        hint = HINT if name == "_native" else SIMULATION_HINT
         raise FeatureNotSupported(f"{what} ({error})", hint) from error
 
 
@@ -158,38 +113,19 @@ def program_path(name: str) -> Path:
 
 def missing_parts() -> list[str]:
     """Name each native part that is not built, for the doctor and for messages."""
-    missing = [] if available() else ["_native"]
-    missing += [] if simulation_available() else ["_simulation"]
-    missing += [] if packets_available() else ["_packets"]
-    missing += [] if placement_available() else ["_placement"]
-    missing += [] if find_measure() is not None else ["_measure"]
+    missing = [name for name in MODULES if not available(name)]
     missing += [name for name in BPF_OBJECTS if not (_root() / "obj" / f"{name}.bpf.o").exists()]
     return missing + [name for name in PROGRAMS if not (_root() / "bin" / name).exists()]
 
 
-def available() -> bool:
-    """Tell whether the compiled module can be loaded."""
-    return _is_there(require)
+def available(name: str = "_native") -> bool:
+    """Tell whether a compiled module can be loaded.
 
-
-def simulation_available() -> bool:
-    """Tell whether the compiled simulations can be loaded."""
-    return _is_there(require_simulation)
-
-
-def packets_available() -> bool:
-    """Tell whether the compiled packet twin can be loaded."""
-    return _is_there(require_packets)
-
-
-def placement_available() -> bool:
-    """Tell whether the compiled model of VIPs can be loaded."""
-    return _is_there(require_placement)
-
-
-def _is_there(load: Callable[[], ModuleType]) -> bool:
+    Args:
+        name: A name of `MODULES`.
+    """
     try:
-        load()
+        require(name)
     except FeatureNotSupported:
         return False
     return True

@@ -17,6 +17,7 @@ FOLDERS = {
     "_native": "kernel",
     "_simulation": "twin",
     "_packets": "twin/packets",
+    "_workload": "twin/workload",
     "_measure": "measure",
     "_placement": "placement",
 }

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import BackendError
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.testing.star import Star
 from dcgym.traffic.generators.generator import Generator
 from dcgym.traffic.http import HttpServer, RequestPlan, make_requests
@@ -126,7 +126,7 @@ def _exact_ns(plan: RequestPlan, records: npt.NDArray[np.void]) -> npt.NDArray[n
         rows = rows[np.argsort(records["start_ns"][rows], kind="stable")]
         starts_ns = records["start_ns"][rows].astype(np.int64)
         demands_ns = np.ascontiguousarray(plan.demands_ns[rows])
-        ends_ns = require_simulation().station_ends(
+        ends_ns = require("_simulation").station_ends(
             workers, workers, starts_ns - starts_ns[0], demands_ns, [True], 10**9, 0, 1.0, 0.0
         )
         exact[rows] = ends_ns - (starts_ns - starts_ns[0])

@@ -42,9 +42,6 @@ class StateWords:
         hosts: Where the words of each field of the hosts are.
         port_counters: The counters among `ports`.
         host_counters: The counters among `hosts`.
-        counter_starts: Where the words of each counter begin.
-        port_columns: Position of each counter of the ports in `counter_starts`.
-        host_columns: The same of the hosts' counters.
     """
 
     def __init__(self, n_ports: int, n_hosts: int) -> None:
@@ -65,10 +62,6 @@ class StateWords:
         self.n_counters = len(PORT_COUNTERS) * n_ports + len(HOST_COUNTERS) * n_hosts
         self.port_counters = {name: self.ports[name] for name in PORT_COUNTERS}
         self.host_counters = {name: self.hosts[name] for name in HOST_COUNTERS}
-        counters = (*self.port_counters.values(), *self.host_counters.values())
-        self.counter_starts = np.array([own.start for own in counters])
-        self.port_columns = {name: at for at, name in enumerate(PORT_COUNTERS)}
-        self.host_columns = {name: at for at, name in enumerate(HOST_COUNTERS, len(PORT_COUNTERS))}
 
     def starts(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return where the words of each field of the ports, and of the hosts, begin in a row."""

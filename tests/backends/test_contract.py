@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, POOLS, make_backend
-from dcgym.native import simulation_available
+from dcgym.native import available
 from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.tasks.balancing import make_scenario
 from dcgym.testing import FakeBackend, check_device_pool, check_network, check_pool
@@ -26,7 +26,7 @@ def test_emulated_networks_keep_the_contract() -> None:
     )
 
 
-@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
+@pytest.mark.skipif(not available("_simulation"), reason="the compiled simulation is not built")
 @pytest.mark.parametrize("n_envs", [1, 3])
 @pytest.mark.parametrize("preset", ["yao-sim-8", "testbed-7"])
 def test_simulated_pools_keep_the_contract(preset: str, n_envs: int) -> None:
@@ -43,7 +43,7 @@ def test_emulated_pools_keep_the_contract() -> None:
     check_pool(partial(make_backend, POOLS, "emulation", make_scenario("testbed-7"), 1, options))
 
 
-@pytest.mark.skipif(not simulation_available(), reason="the compiled simulation is not built")
+@pytest.mark.skipif(not available("_simulation"), reason="the compiled simulation is not built")
 @pytest.mark.parametrize("n_envs", [1, 3])
 def test_simulated_pools_of_devices_keep_the_contract(n_envs: int) -> None:
     pool = make_pool_of_devices(DEVICES)

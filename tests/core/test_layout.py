@@ -50,6 +50,7 @@ LAYERS = (
 EMULATION = "dcgym.backends.emulation"
 EMULATOR = f"{EMULATION}.emulator"
 WIRE = f"{EMULATION}.wire"
+SIMULATION = "dcgym.backends.simulation"
 
 
 @pytest.mark.parametrize("name", LINKED)
@@ -124,6 +125,10 @@ def test_the_emulator_imports_nothing_of_the_process_that_starts_it() -> None:
     assert list(arrows_over_the_border()) == []
 
 
+def test_emulation_and_simulation_do_not_import_each_other() -> None:
+    assert list(arrows_between(EMULATION, SIMULATION)) == []
+
+
 def test_nothing_imports_its_way_round() -> None:
     assert list(circles()) == []
 
@@ -174,6 +179,17 @@ def arrows_over_the_border() -> Iterator[Arrow]:
     for arrow in arrows():
         leaves = lies_in(arrow.source, EMULATOR) and lies_in(arrow.target or "", EMULATION)
         if leaves and not any(lies_in(arrow.target or "", place) for place in (EMULATOR, WIRE)):
+            yield arrow
+
+
+def arrows_between(one: str, other: str) -> Iterator[Arrow]:
+    """Yield imports of one package by another, whichever way; those for type checkers too."""
+    for arrow in arrows(with_types=True):
+        target = arrow.target or ""
+        if any(
+            lies_in(arrow.source, here) and lies_in(target, there)
+            for here, there in ((one, other), (other, one))
+        ):
             yield arrow
 
 

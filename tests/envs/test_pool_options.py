@@ -10,8 +10,8 @@ import pytest
 
 import dcgym
 from dcgym.backends.records import OPEN_FLOWS
-from dcgym.backends.simulation import draw_arrivals
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.tasks.balancing.protocol import NOTHING
 
 pytestmark = pytest.mark.simulation

@@ -106,6 +106,21 @@ def test_a_seed_draws_the_same_everywhere_and_others_draw_others() -> None:
 
 
 @NEEDS_TWIN
+@pytest.mark.parametrize("action", ["discrete", "continuous"])
+def test_actions_without_positions_have_no_mask(action: str) -> None:
+    config = {"env": "LoadBalancing-v1", "backend": "simulation", "action": action}
+    config["randomise"] = {"scenario.load": {"uniform": [0.3, 0.9]}}
+    env, several = dcgym.make_env(config), dcgym.make_vec_env(config, 2)
+    for made in (env, several):
+        _, info = made.reset(seed=1)
+        assert ("action_mask" in info) == (action == "continuous")
+        made.action_space.seed(1)
+        *_, info = made.step(made.action_space.sample())
+        assert ("action_mask" in info) == (action == "continuous")
+        made.close()
+
+
+@NEEDS_TWIN
 def test_a_smaller_pool_fills_its_own_positions_and_masks_the_others() -> None:
     env = dcgym.make_env(POOL, randomise={"scenario.servers": {"integers": [3, 6]}})
     assert env.action_space.shape == (6,) and env.observation_space.shape == (12 * 6 + 5,)

@@ -10,8 +10,9 @@ import pytest
 
 import dcgym
 from dcgym.backends.records import EVENT_RECORDS, SUMMARY
-from dcgym.backends.simulation import BalancingTwin, draw_arrivals
+from dcgym.backends.simulation import BalancingTwin
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 
 pytestmark = pytest.mark.simulation
 

@@ -13,12 +13,8 @@ import pytest
 import dcgym
 from dcgym.envs.factory import make_session
 from dcgym.errors import BackendError, ConfigError
-from dcgym.native import find_measure
 
-pytestmark = [
-    pytest.mark.simulation,
-    pytest.mark.skipif(find_measure() is None, reason="_measure is not built"),
-]
+pytestmark = pytest.mark.simulation
 LEAF_SPINE = {"name": "leaf-spine", "leaves": 2, "hosts_per_leaf": 2, "rate": "10Mbit"}
 FLOWS = {"name": "random-bijection", "size": "30KB", "repetitions": 3}
 EVENTS = [

@@ -21,7 +21,7 @@ from dcgym.monitors.balancer.layout import (
     check_layout,
 )
 from dcgym.monitors.balancer.reducers import reduce_samples
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.traffic.sizes import DISTRIBUTION_KINDS
 
 pytestmark = pytest.mark.simulation
@@ -30,11 +30,11 @@ SIGNIFICANCE = 1e-4
 
 
 def test_layout_agrees_with_the_header() -> None:
-    assert check_layout(require_simulation().balancing_layout()) == []
+    assert check_layout(require("_simulation").balancing_layout()) == []
 
 
 def test_layout_check_finds_a_moved_field() -> None:
-    compiled = require_simulation().balancing_layout()
+    compiled = require("_simulation").balancing_layout()
     size, offsets = compiled["structs"]["lb_pool"]
     moved = {**compiled["structs"], "lb_pool": (size, {**offsets, "rule": 4})}
     assert check_layout({**compiled, "structs": moved})[0].startswith("lb_pool:")
@@ -47,7 +47,7 @@ def test_survivors_follow_the_published_profile() -> None:
     events = rate * intervals
     counts = np.zeros(intervals)
     for seed in range(runs):
-        ages = np.array(require_simulation().reservoir_survivors(seed, events))
+        ages = np.array(require("_workload").reservoir_survivors(seed, events))
         counts += np.bincount(ages // rate, minlength=intervals)[:intervals]
     survival = ((SLOTS - 1) / SLOTS) ** np.arange(events)
     expected = survival.reshape(intervals, rate).sum(axis=1)
@@ -65,7 +65,7 @@ def test_compiled_reduction_is_the_reference(n: int) -> None:
         filled = rng.permutation(SLOTS)[:n]
         slots[filled, 0] = rng.integers(1, 60_000, n)
         slots[filled, 1] = rng.integers(0, spread, n)
-        found = require_simulation().reduce(slots, 61_000)
+        found = require("_workload").reduce(slots, 61_000)
         expected = reduce_samples(slots[filled, 0], slots[filled, 1], 61_000)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
@@ -82,7 +82,7 @@ def test_reduction_by_hand() -> None:
 def test_weights_of_very_old_samples_vanish() -> None:
     slots = np.zeros((SLOTS, 2), np.uint32)
     slots[0] = (1, 5000)
-    found = require_simulation().reduce(slots, 2**32)
+    found = require("_workload").reduce(slots, 2**32)
     assert list(found) == [5000, 5000, 0, 0, 0]
 
 
@@ -110,7 +110,7 @@ def test_no_block_is_torn_under_a_hostile_writer() -> None:
     memory = bytearray(REGION.itemsize)
     region = np.frombuffer(memory, REGION)[0]
     region["header"]["magic"], region["header"]["version"] = MAGIC, VERSION
-    reader, hammer = BalancerRegion(memory), require_simulation().hammer
+    reader, hammer = BalancerRegion(memory), require("_simulation").hammer
     hammer(memory, 1)
     done = threading.Event()
 
@@ -151,17 +151,17 @@ def test_samples_follow_the_distribution(kind: str) -> None:
     shape, cdf = DISTRIBUTION_CASES[kind]
     mean_ns = 1e9
     number = DISTRIBUTION_KINDS.index(kind)
-    samples = require_simulation().sample(number, mean_ns, shape, 11, 50_000) / mean_ns
+    samples = require("_workload").sample(number, mean_ns, shape, 11, 50_000) / mean_ns
     assert stats.kstest(samples, cdf).pvalue > SIGNIFICANCE
 
 
 def test_constant_is_constant() -> None:
-    samples = require_simulation().sample(DISTRIBUTION_KINDS.index("constant"), 123.0, 0.0, 1, 100)
+    samples = require("_workload").sample(DISTRIBUTION_KINDS.index("constant"), 123.0, 0.0, 1, 100)
     assert set(samples) == {123}
 
 
 def test_elementary_functions_are_accurate() -> None:
-    native = require_simulation()
+    native = require("_workload")
     rng = np.random.default_rng(1)
     for x in np.concatenate(
         [10 ** rng.uniform(-300, 300, 2000), 1 + rng.uniform(-1e-3, 1e-3, 500)]
@@ -175,7 +175,7 @@ def test_elementary_functions_are_accurate() -> None:
 
 def test_elementary_functions_never_change() -> None:
     # What the twin's determinism across machines rests on: the very bits.
-    native = require_simulation()
+    native = require("_workload")
     assert native.portable_log(0.3).hex() == "-0x1.34378fcbda721p+0"
     assert native.portable_exp(-1.7).hex() == "0x1.7622c78a98a07p-3"
     assert native.normal_quantile(0.01).hex() == "-0x1.29c5c4630ff0ep+1"

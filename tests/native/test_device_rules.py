@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.accelerators.rules import DEVICE_RULES, SERVER_RULES
 from tests.support.bpf_cases import CaseProgram, compile_program
 
@@ -66,14 +66,14 @@ def choose(
     now_ns: int = 100,
     seed: int = 1,
 ) -> list[int]:
-    found: list[int] = require_simulation().choose_devices(
+    found: list[int] = require("_simulation").choose_devices(
         DEVICE_RULES[rule].number, known, list(ring), threshold, max_age_ns, now_ns, seed, count
     )
     return found
 
 
 def test_the_table_is_that_of_the_header() -> None:
-    native = require_simulation()
+    native = require("_simulation")
     words = {"nothing": "NOTHING", "load": "LOAD", "queue": "QUEUE", "busy": "BUSY"}
     assert native.device_rules() == [(r.name, words[r.needs]) for r in DEVICE_RULES.values()]
     assert [rule.number for rule in DEVICE_RULES.values()] == list(range(len(DEVICE_RULES)))
@@ -115,7 +115,7 @@ def test_a_worked_example(rule: str, known: list[Known], expected: list[int]) ->
 
 
 def test_rings_hold_slots_by_weight() -> None:
-    native = require_simulation()
+    native = require("_simulation")
     # The source's ring of 8: GPU 4, CPU 2, NIC 2; here in the order of smooth round robin.
     ring = native.device_ring([4.0, 2.0, 2.0], RING_SLOTS)
     assert np.bincount(ring).tolist() == [2, 1, 1]
@@ -167,7 +167,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaseProgram]:
 @pytest.mark.parametrize("rule", list(DEVICE_RULES))
 def test_the_kernel_chooses_as_the_twin_does(program: CaseProgram, rule: str) -> None:
     rng = np.random.default_rng(DEVICE_RULES[rule].number)
-    native = require_simulation()
+    native = require("_simulation")
     for n, max_age_ns in ((1, 0), (3, 0), (3, 50), (8, 0), (8, 50)):
         case = np.zeros(1, CASE)[0]
         case["rule"], case["random"], case["threshold"] = DEVICE_RULES[rule].number, 9, 60

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing.actions import make_weight_map
 
 pytestmark = pytest.mark.simulation
@@ -21,7 +21,7 @@ SCALES = (1.0, 1 / 3, 1e-9, 7.3, math.pi * 1e12)
 
 
 def fixed(weights: object) -> list[int]:
-    found: list[int] = require_simulation().fixed_weights(weights)
+    found: list[int] = require("_simulation").fixed_weights(weights)
     assert all(1 <= one <= TOP for one in found)
     return found
 

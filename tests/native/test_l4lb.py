@@ -12,7 +12,7 @@ import pytest
 
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
-from dcgym.native import bpf_object, require, require_simulation
+from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import (
     ACK,
@@ -157,7 +157,7 @@ def test_any_bytes_are_survived(rig: Rig) -> None:
 @pytest.mark.parametrize("n", [1, 3, 64])
 def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> None:
     """From the same seed and state; Charon's registers lie still, since nobody reports a speed."""
-    native, rng = require_simulation(), np.random.default_rng(n)
+    native, rng = require("_simulation"), np.random.default_rng(n)
     servers = [int(s) for s in np.sort(rng.permutation(SERVERS)[:n])]
     weights = [2**24 >> int(shift) for shift in rng.integers(0, 3, n)]
     weights[0] = 2**24  # the largest is what weights are scaled to
@@ -182,7 +182,7 @@ def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> No
 
 @pytest.mark.parametrize("rule", CHOOSING)
 def test_a_missed_flow_goes_where_the_twin_sends_it(rig: Rig, rule: str) -> None:
-    native, servers, weights = require_simulation(), [3, 5, 9, 11], [2**24, 2**23, 2**22, 2**24]
+    native, servers, weights = require("_simulation"), [3, 5, 9, 11], [2**24, 2**23, 2**22, 2**24]
     rig.pool(rule, servers, weights)
     flows = [Packet(port=port, flags=ACK) for port in range(1024, 1224)]
     digests = [flow.hash(rig.seed) for flow in flows]

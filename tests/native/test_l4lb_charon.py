@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dcgym.errors import BackendError, ConfigError
-from dcgym.native import bpf_object, require, require_simulation
+from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import (
     ACK,
@@ -186,7 +186,7 @@ def test_without_any_consistency_every_packet_follows_the_pool() -> None:
 @pytest.mark.parametrize("rule", ["sapp", "wsapp"])
 def test_choices_after_reports_are_the_twins(rig: Rig, rule: str) -> None:
     """Loads of 0 to 9 flows come back with SYN-ACKs between the choices, of servers at rest."""
-    native, rng = require_simulation(), np.random.default_rng(3)
+    native, rng = require("_simulation"), np.random.default_rng(3)
     servers, weights = [3, 5, 9, 11, 20], [2**24, 2**23, 2**24, 2**22, 2**22]
     rig.pool(rule, servers, weights)
     scores, random = [(0, 0, 0)] * 64, mix(rig.seed)

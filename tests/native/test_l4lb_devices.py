@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from dcgym.errors import ConfigError
 from dcgym.monitors.balancer.devices import check_device_layout
-from dcgym.native import bpf_object, require, require_simulation
+from dcgym.native import bpf_object, require
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from tests.support.device_rig import DeviceRig, device_mac, header_report, status
 from tests.support.l4lb_rig import ACK, FIN, OWN_MAC, UDP, Packet
@@ -61,9 +61,9 @@ def test_the_balancer_chooses_as_the_twin_does(rig: DeviceRig, rule: str) -> Non
             rows.append((True, int(weight), load, queue, bool(busy), 1))
         known[server] = rows
     found = rig.place_new(24 * len(servers))
-    ring = require_simulation().device_ring(weights, 2048)
+    ring = require("_simulation").device_ring(weights, 2048)
     for server in servers:
-        expected = require_simulation().choose_devices(
+        expected = require("_simulation").choose_devices(
             DEVICE_RULES[rule].number, known[server], ring, 60, 0, 2, mix(rig.seed), 24
         )
         assert [device for at, device in found if at == server] == expected

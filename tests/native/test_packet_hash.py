@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dcgym.backends.simulation.network_config import switch_salt
-from dcgym.native import require_packets
+from dcgym.native import require
 from dcgym.topologies import make_topology
 from tests.support.packets import begin
 
@@ -31,7 +31,7 @@ def tcp_packet(source_port: int) -> str:
 
 
 def test_it_chooses_as_the_bpf_program(run_scenario: Scenario) -> None:
-    require_packets()
+    require("_packets")
     packets = [tcp_packet(port) for port in PORTS]
     tables = [("group", 0, "bcde", weights, switch_salt("s1")) for weights in WEIGHTS]
     steps = [step for table in tables for step in (table, ("select", packets))]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.native import bpf_object, require, require_packets
+from dcgym.native import bpf_object, require
 from tests.native.test_fabric_groups import CHI_SQUARE_999, EVEN, SALT, packet
 
 pytestmark = [pytest.mark.native, pytest.mark.simulation]
@@ -53,7 +53,7 @@ def compare(play: Play, path_rule: str, queues: dict[str, int], tables: Sequence
     assert out[2] == [None]
     lengths = [queues.get(name, 0) for name in "bcde"]
     twins = [
-        require_packets().choose_paths(path_rule, weights, lengths, SEED, COUNT)
+        require("_packets").choose_paths(path_rule, weights, lengths, SEED, COUNT)
         for weights in tables
     ]
     return out[6::3], [["bcde"[port] for port in chosen] for chosen in twins]

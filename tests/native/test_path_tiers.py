@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dcgym.backends.simulation.network_config import switch_salt
-from dcgym.native import require_packets
+from dcgym.native import require
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from tests.support.packets import DATAGRAM, START_NS, begin
 from tests.support.splitmix import Splitmix, stream_seed
@@ -128,7 +128,7 @@ def test_each_tier_spreads_one_flow_evenly(run_scenario: Scenario, path_rule: st
 @pytest.mark.parametrize("path_rule", ["ecmp", "plb"])
 def test_each_tier_hashes_flows_to_the_same_ports(run_scenario: Scenario, path_rule: str) -> None:
     """Many flows with ECMP, one flow of many labels with PLB and FlowBender."""
-    require_packets()
+    require("_packets")
     topology = fat_tree()
     twin = begin(topology)
     random = Splitmix(SEED)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing.rules import RULES
 
 pytestmark = pytest.mark.simulation
@@ -35,7 +35,7 @@ def choose(rule: str, ongoing: list[int], weights: list[int], **options: Any) ->
     settings |= options
     if "hashes" not in settings:
         settings["hashes"] = hashes(DRAWS)
-    result: dict[str, Any] = require_simulation().choose(
+    result: dict[str, Any] = require("_simulation").choose(
         RULES[rule].number, weights=weights, ongoing=ongoing, **settings
     )
     return result
@@ -130,7 +130,7 @@ def test_the_tree_of_the_simulation_chooses_as_the_loop_does(rule: str, shift: i
     generator = np.random.default_rng(n)
     weights = [int(w) for w in generator.choice([1, 2, 3, 4, 6, 2**24], n)]
     changes = [(int(i), int(q)) for i, q in generator.integers((0, 0), (n, 4), (200, 2))]
-    choices, left = require_simulation().tree_choices(weights, shift, 7, changes)
+    choices, left = require("_simulation").tree_choices(weights, shift, 7, changes)
     ongoing, random, expected = [0] * n, 7, []
     for position, queue in changes:
         ongoing[position] = queue
@@ -166,7 +166,7 @@ def test_only_members_of_the_pool_get_flows(rule: str) -> None:
     found = choose(rule, [9, 0, 9, 0, 9], [1, 2, 3], servers=[0, 2, 4], hashes=hashes(300))
     assert set(found["choices"]) <= {0, 2, 4}
     empty = choose(rule, [0], [], servers=[], hashes=hashes(1))
-    assert empty["choices"] == [require_simulation().NO_SERVER]
+    assert empty["choices"] == [require("_simulation").NO_SERVER]
 
 
 @pytest.mark.parametrize("weights", [[1], [1, 1], [1, 3], [5, 2, 1, 1], [1, 100, 1], [7] * 64])
@@ -182,7 +182,7 @@ def test_alias_table_of_random_weights() -> None:
 
 def check_alias(weights: list[int]) -> None:
     """Add up each server's chance over all columns: exact, no sampling."""
-    columns = require_simulation().alias_table(weights)
+    columns = require("_simulation").alias_table(weights)
     chance = [Fraction(0)] * len(weights)
     for i, (threshold, other) in enumerate(columns):
         chance[i] += Fraction(threshold, 2**32)
@@ -201,7 +201,7 @@ def test_weighted_sampling_follows_the_weights() -> None:
 
 def test_charons_worked_example() -> None:
     # Yao (2023), section 4.3: at time 8, g = 1, v = 2, t = 5 gives 0; g = 3, v = 1, t = 7 gives 2.
-    native = require_simulation()
+    native = require("_simulation")
     one, tick = native.SCORE_ONE, native.TICK_NS
     scores = [(1 * one, 2 * one, 5 * tick), (3 * one, 1 * one, 7 * tick)]
     result = choose("sapp", [0, 0], [1, 1], scores=scores, now_ns=8 * tick, hashes=[123])
@@ -217,14 +217,14 @@ def test_charon_spreads_a_burst_before_any_report() -> None:
 
 
 def test_charon_ignores_a_clock_that_runs_backwards() -> None:
-    one = require_simulation().SCORE_ONE
+    one = require("_simulation").SCORE_ONE
     scores = [(5 * one, one, 10**12), (4 * one, 0, 0)]
     result = choose("sapp", [0, 0], [1, 1], scores=scores, now_ns=1, hashes=[7])
     assert result["choices"] == [1]
 
 
 def test_charon_forgets_after_a_long_silence_without_overflow() -> None:
-    one = require_simulation().SCORE_ONE
+    one = require("_simulation").SCORE_ONE
     scores = [(1000 * one, 2**35, 0), (one, 0, 0)]
     result = choose("sapp", [0, 0], [1, 1], scores=scores, now_ns=2**63 - 1, hashes=[7])
     assert result["choices"] == [0]
@@ -234,7 +234,7 @@ def test_charon_forgets_after_a_long_silence_without_overflow() -> None:
 def test_wsapp_draws_candidates_by_weight() -> None:
     # With scores that never differ the first of two draws by weight wins.
     weights = [1, 3]
-    one = require_simulation().SCORE_ONE
+    one = require("_simulation").SCORE_ONE
     counts = Counter(
         choose("wsapp", [0, 0], weights, hashes=[h], scores=[(one, 0, 0)] * 2)["choices"][0]
         for h in hashes(DRAWS)
@@ -245,15 +245,15 @@ def test_wsapp_draws_candidates_by_weight() -> None:
 @pytest.mark.parametrize("rule", [name for name in RULES if name not in OWN_RULES])
 def test_rules_that_need_more_than_a_balancer_sees_choose_nobody(rule: str) -> None:
     found = choose(rule, [0, 0], [1, 1], hashes=[1])["choices"]
-    assert found == [require_simulation().NO_SERVER]
+    assert found == [require("_simulation").NO_SERVER]
 
 
 def test_numbers_of_the_rules_are_those_of_the_header() -> None:
-    assert len(RULES) == require_simulation().N_RULES
+    assert len(RULES) == require("_simulation").N_RULES
 
 
 def test_the_compiled_table_names_every_rule_and_whose_weights_it_uses() -> None:
-    table = require_simulation().rules()
+    table = require("_simulation").rules()
     assert [rule["name"] for rule in table] == list(RULES)
     for rule, compiled in zip(RULES.values(), table, strict=True):
         assert compiled["uses_configured_weights"] == rule.uses_configured

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dcgym.monitors.balancer.layout import ALIAS, SAMPLE, SERVERS, SLOTS
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.bpf_cases import CaseProgram, compile_program
 
@@ -75,7 +75,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaseProgram]:
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 64])
 def test_the_kernel_chooses_as_the_twin_does(program: CaseProgram, rule: str, n: int) -> None:
     rng = np.random.default_rng(n)
-    native = require_simulation()
+    native = require("_simulation")
     case = np.zeros(1, CASE)[0]
     servers = np.sort(rng.permutation(SERVERS)[:n])
     weights = rng.integers(1, 4, n) if n != 9 else rng.integers(1, 2**24, n)
@@ -119,7 +119,7 @@ def test_an_impossible_pool_chooses_nobody(program: CaseProgram, n: int) -> None
     case["n"] = n
     for rule in KERNEL_RULES:
         case["rule"] = RULES[rule].number
-        assert program.run(case, 1)["choice"][0] == require_simulation().NO_SERVER
+        assert program.run(case, 1)["choice"][0] == require("_simulation").NO_SERVER
 
 
 @pytest.mark.parametrize("rule", TOLD_RULES)
@@ -152,7 +152,7 @@ def test_what_was_told_leads_to_the_same_choices(
     answers["uses"] = rng.integers(0, 4, MOST_ANSWERS)
     case["n_answers"] = case["last_order"] = MOST_ANSWERS
     after = program.run(case, 40, "choose_told")
-    expected = require_simulation().choose_told(
+    expected = require("_simulation").choose_told(
         RULES[rule].number,
         servers,
         [int(q) for q in case["ongoing"]],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing.rules import RULES
 
 pytestmark = pytest.mark.simulation
@@ -31,7 +31,7 @@ FIVE = [(0, 4, 30), (1, 9, 5), (2, 1, 80), (3, 6, 10), (4, 2, 20)]
     ],
 )
 def test_hot_and_cold_by_the_quantile(quantile: float, best: int, worst: int) -> None:
-    native = require_simulation()
+    native = require("_simulation")
     assert native.prequal_best(FIVE, quantile) == best
     assert native.prequal_worst(FIVE, quantile) == worst
 
@@ -39,15 +39,15 @@ def test_hot_and_cold_by_the_quantile(quantile: float, best: int, worst: int) ->
 def test_a_server_counts_once_in_the_quantile_by_its_newest_answer() -> None:
     # Loads 8 (old) and 1 (new) of server 0, 3 and 5: the threshold is the second of 1 3 5.
     answers = [(0, 8, 1), (1, 3, 9), (2, 5, 2), (0, 1, 7)]
-    assert require_simulation().prequal_best(answers, 0.5) == 3
+    assert require("_simulation").prequal_best(answers, 0.5) == 3
     # With server 0 counted twice it would be the third of 1 3 5 8, and server 2 were cold.
-    assert require_simulation().prequal_best(answers, 0.75) == 3
-    assert require_simulation().prequal_best(answers[:1], 0.5) == 0
-    assert require_simulation().prequal_best([], 0.5) == -1
+    assert require("_simulation").prequal_best(answers, 0.75) == 3
+    assert require("_simulation").prequal_best(answers[:1], 0.5) == 0
+    assert require("_simulation").prequal_best([], 0.5) == -1
 
 
 def test_reuse_budget_of_the_paper_and_of_small_fleets() -> None:
-    native = require_simulation()
+    native = require("_simulation")
     # (1 + 1) / ((1 - 16 / n) * 3 - 1)
     assert native.prequal_reuse(3, 64) == pytest.approx(1.6)
     assert native.prequal_reuse(3, 100) == pytest.approx(2 / 1.52)
@@ -59,7 +59,7 @@ def test_reuse_budget_of_the_paper_and_of_small_fleets() -> None:
 
 
 def prequal(quantile: float = 0.8, seed: int = 1):  # type: ignore[no-untyped-def]
-    native = require_simulation()
+    native = require("_simulation")
     return native.PrequalPool(quantile, 3.0, 3 * MS, list(range(64)), seed)
 
 
@@ -106,7 +106,7 @@ def test_the_pool_holds_sixteen_and_the_oldest_gives_way() -> None:
 
 
 def test_a_server_answers_with_the_median_at_its_load_or_the_nearest() -> None:
-    estimate = require_simulation().latency_estimate
+    estimate = require("_simulation").latency_estimate
     samples = [(1, 10), (1, 50), (1, 30), (4, 200), (6, 300)]
     assert estimate(samples, 1) == 30 and estimate(samples, 0) == 30
     assert estimate(samples, 4) == 200 and estimate(samples, 9) == 300
@@ -120,7 +120,7 @@ def test_a_server_answers_with_the_median_at_its_load_or_the_nearest() -> None:
 
 
 def test_latencies_of_long_ago_are_forgotten() -> None:
-    estimate = require_simulation().latency_estimate
+    estimate = require("_simulation").latency_estimate
     assert estimate([(1, 30)], 0, probes=200) == 30 and estimate([(1, 30)], 0, probes=201) == 0
 
 
@@ -139,7 +139,7 @@ def test_a_server_that_tells_no_latency_counts_as_one_of_the_pool() -> None:
 
 
 def test_peak_ewma_takes_peaks_at_once_and_decays_with_ten_seconds() -> None:
-    cost = require_simulation().peak_ewma_cost
+    cost = require("_simulation").peak_ewma_cost
     first, second = 100 * MS, 50 * MS
     assert cost([(first, 0)], 2, 0) == 3 * first
     assert cost([(first, 0), (4 * first, SECOND)], 0, SECOND) == 4 * first
@@ -161,7 +161,7 @@ def test_peak_ewma_takes_peaks_at_once_and_decays_with_ten_seconds() -> None:
 
 
 def test_the_first_estimate_of_a_response_time_decays_like_any() -> None:
-    cost = require_simulation().peak_ewma_cost
+    cost = require("_simulation").peak_ewma_cost
     # Linkerd's 30 ms, from joining on; Tower's first sample is blended in, unless it is a peak.
     for seconds in (0, 1, 5, 20):
         expected = 30 * MS * exp(-seconds / 10)
@@ -175,7 +175,7 @@ def test_the_first_estimate_of_a_response_time_decays_like_any() -> None:
 
 
 def test_c3_by_hand() -> None:
-    score = require_simulation().c3_score
+    score = require("_simulation").c3_score
     # q = 1 + 2 * 3 + 4 = 11; 50 - 8 + 1331 * 8.
     assert score(50, 8, 4.0, 2, 3) == 50 - 8 + 1331 * 8
     # Elasticsearch's test of the formula's shape: it rises with every load, and cubes the queue.
@@ -188,7 +188,7 @@ def test_c3_by_hand() -> None:
 def told(rule: str, servers: list[int], ongoing: list[int], **options: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {"random": 1, "now_ns": SECOND, "count": 1}
     settings |= {"heard": [(0,) * 6] * len(ongoing), **options}
-    found: dict[str, Any] = require_simulation().choose_told(
+    found: dict[str, Any] = require("_simulation").choose_told(
         RULES[rule].number, servers, ongoing, **settings
     )
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dcgym.native import require_packets
+from dcgym.native import require
 
 pytestmark = pytest.mark.native
 
@@ -59,7 +59,7 @@ def test_the_program_decides_what_the_twin_does_of_the_same_events(run: dict[str
     ]
     assert {event[5:7] for event in events} == {tuple(OPTIONS.values())}
     decided = [(each["cwnd"], each["pacing_bytes_per_s"]) for each in seen]
-    assert require_packets().replay(run["name"].replace("_", "-"), events) == decided
+    assert require("_packets").replay(run["name"].replace("_", "-"), events) == decided
 
 
 def test_what_was_sent_twice_is_not_measured_in_whole_milliseconds(run_scenario: Scenario) -> None:

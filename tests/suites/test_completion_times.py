@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import dcgym
-from dcgym.backends.simulation import draw_arrivals
 from dcgym.suites.rollout import run_episode
 from dcgym.suites.spec import RunSpec
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.tasks.balancing.records import UNDER_WAY
 
 pytestmark = pytest.mark.simulation

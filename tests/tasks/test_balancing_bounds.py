@@ -9,8 +9,9 @@ import pytest
 from scipy import integrate
 
 from dcgym.backends.records import FLOWS
-from dcgym.backends.simulation import BalancingTwin, draw_arrivals
+from dcgym.backends.simulation import BalancingTwin
 from dcgym.tasks.balancing import Event, Scenario, make_scenario
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.tasks.balancing.bounds import (
     capacities,
     common_workers,

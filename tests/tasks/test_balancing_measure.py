@@ -86,7 +86,7 @@ def test_an_idle_pool_is_fair(state):
 
 def test_inputs_of_rewards_leave_out_servers_without_flows(state):
     state.shadow_ongoing = np.ones((2, 2, 3), int)
-    inputs = measure.load_inputs(state, [1], rate_per_s=4.0)
+    inputs = measure.LoadInputs(state, [1], rate_per_s=4.0)
     assert inputs.tracked.tolist() == [[12.0], [30.0]]
     assert inputs.shadow_tracked is not None and inputs.shadow_tracked.tolist() == [[3.0], [3.0]]
     assert inputs.rate_per_s == 4.0

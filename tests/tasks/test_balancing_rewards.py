@@ -1,10 +1,12 @@
 """Balancing rewards against values worked out by hand, and the potential-game claim measured."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.rewards import BALANCING_REWARDS, LoadInputs, vbf
+from dcgym.tasks.balancing.rewards import BALANCING_REWARDS, vbf
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.statistics import jain_index
 
@@ -16,8 +18,14 @@ def inputs_of(durations, drains=None, own=None):
     drains = durations if drains is None else drains
     own = np.zeros_like(drains) if own is None else own
     none = np.zeros(np.shape(durations)[:-1])
-    return LoadInputs(
-        durations, drains, own, tracked=none, shadow_tracked=none, completions_p90_s=2 * durations
+    return SimpleNamespace(
+        durations_s=durations,
+        drains_s=drains,
+        own_drains_s=own,
+        tracked=none,
+        shadow_tracked=none,
+        rate_per_s=1.0,
+        completions_p90_s=2 * durations,
     )
 
 
@@ -51,7 +59,7 @@ def test_values_of_one_loaded_server():
 
 def test_defaults_count_the_flows_under_way():
     flows, of_sed = np.array([0.0, 3.0, 30.0]), np.array([0.0, 9.0, 10.0])
-    inputs = LoadInputs(ONE_SERVER, ONE_SERVER, ONE_SERVER, flows, of_sed, rate_per_s=5.0)
+    inputs = SimpleNamespace(tracked=flows, shadow_tracked=of_sed, rate_per_s=5.0)
     gain = Reward("gain_over_sed", BALANCING_REWARDS).terms(inputs)["gain_over_sed"]
     # Little's law: 6 flows fewer at 5 flows a second are 1.2 s each.
     assert gain.tolist() == [0.0, 1.2, -4.0]

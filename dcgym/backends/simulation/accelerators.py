@@ -28,8 +28,9 @@ from dcgym.backends.records import (
 )
 from dcgym.config import check_in, check_int, check_range
 from dcgym.errors import ConfigError
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.accelerators.agents import KINDS, Agents
+from dcgym.tasks.accelerators.arrivals import request_workload
 from dcgym.tasks.accelerators.events import EVENTS, DeviceEvent
 from dcgym.tasks.accelerators.pool import MOST_DEVICES, MOST_SERVERS, AcceleratorPool, DeviceGroup
 from dcgym.tasks.accelerators.presets import PoolSpec, make_pool_of_devices
@@ -42,17 +43,11 @@ from dcgym.tasks.accelerators.protocol import (
 from dcgym.tasks.accelerators.rules import DEVICE_RULES, SERVER_RULES
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.common.events import count_due
-from dcgym.traffic.sizes import DISTRIBUTION_KINDS, Distribution
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ACCELERATOR_CAPABILITIES", "COMPLETED", "OUTCOMES", "UNDER_WAY", "AcceleratorTwin"]
-
-OUTCOMES = ("completed", "dropped", "lost")
-COMPLETED = OUTCOMES.index("completed")
-UNDER_WAY = len(OUTCOMES)
-"""What becomes of a request, in the order of the numbers in records."""
+__all__ = ["ACCELERATOR_CAPABILITIES", "AcceleratorTwin"]
 
 ACCELERATOR_CAPABILITIES = Capabilities(
     copies=65_536,
@@ -67,7 +62,6 @@ _NO_LIMIT = 2**32 - 1
 _AS_IT_IS = -1
 T = TypeVar("T")
 _Mask: TypeAlias = npt.NDArray[np.bool_] | None
-_Law: TypeAlias = tuple[int, float, float, list[tuple[float, float]]]
 # Arrays of a `DeviceState` that have a column for each device of the compiled twin.
 _BY_DEVICE = 3
 
@@ -105,7 +99,7 @@ class AcceleratorTwin:
         self.n_servers, self.n_devices = self.pool.n_servers, self.pool.n_devices
         self._time_ns = np.zeros(self.n_envs, np.int64)
         self._all = np.ones(self.n_envs, np.uint8)
-        native = require_simulation()
+        native = require("_simulation")
         config = _plain(self.pool) | {"record_limit": record_limit}
         self._twin = native.AcceleratorTwin(config, n_envs, threads)
 
@@ -200,8 +194,9 @@ class AcceleratorTwin:
         Args:
             kind: `FLOWS` or `OPEN_FLOWS`: requests, a structured array of arrival_ns, end_ns
                 (without the network; now for those that have not ended), request (number in order
-                of arrival), application, server, device, outcome (`OUTCOMES`, or `UNDER_WAY`).
-                `EVENT_RECORDS`, on time always. `FIDELITY`: nothing disturbs a simulation.
+                of arrival), application, server, device, outcome (of
+                `dcgym.tasks.accelerators.records`). `EVENT_RECORDS`, on time always. `FIDELITY`:
+                nothing disturbs a simulation.
             env: Number of the environment.
         """
         return find_records(kind, self._RECORDS)(self, check_int("env", env, 0, self.n_envs - 1))
@@ -241,13 +236,9 @@ class AcceleratorTwin:
 
 
 def _plain(pool: AcceleratorPool) -> dict[str, Any]:
-    total = sum(one.share for one in pool.applications)
-    return {
+    return request_workload(pool) | {
         "servers": [(group.configured_weight, _devices(pool, group)) for group in pool.servers],
-        "applications": [(one.share / total, _unit_law(one.demand)) for one in pool.applications],
         "agents": _agents(pool, pool.agents),
-        "gaps": _unit_law(pool.gaps),
-        "requests": pool.requests or 0,
         "latency_ns": pool.latency_ns,
         "threshold": pool.prt_threshold,
         "max_age_ns": pool.agents.max_age_ns or 0,
@@ -287,10 +278,3 @@ def _agents(pool: AcceleratorPool, agents: Agents) -> dict[str, Any]:
 def _event(pool: AcceleratorPool, event: DeviceEvent) -> tuple[int, int, list[int], float]:
     numbers = [server * MOST_DEVICES + device for server, device in pool.targets(event)]
     return event.at_ns, EVENTS.index(event.kind), numbers, float(event.value or 0.0)
-
-
-def _unit_law(law: Distribution) -> _Law:
-    """Return the numbers of a distribution whose mean is scaled to 1."""
-    shape = 0.0 if law.shape is None else float(law.shape)
-    points = [(amount / law.mean_ns, level) for amount, level in law.points]
-    return DISTRIBUTION_KINDS.index(law.kind), 1.0, shape, points

@@ -33,7 +33,7 @@ from dcgym.backends.simulation.plain import plain_config
 from dcgym.config import check_int
 from dcgym.errors import BackendError, ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing import Scenario, make_scenario
 from dcgym.tasks.balancing.presets import ScenarioSpec
 from dcgym.tasks.balancing.protocol import (
@@ -120,7 +120,7 @@ class BalancingTwin:
         self._drained = np.zeros(self.n_envs, np.bool_)
         self._all = np.ones(self.n_envs, np.uint8)
         self._sampled = [True] * self.n_balancers
-        native: ModuleType = require_simulation()
+        native: ModuleType = require("_simulation")
         config = plain_config(self.scenario)
         self._twin = native.BalancingTwin(config, n_envs, threads, record_limit, warm_up_ns)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from dcgym.errors import ConfigError
-from dcgym.native import require_packets
+from dcgym.native import require
 from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.paths.rules import PathChoice
@@ -127,7 +127,7 @@ def _plb_limits(sender: str) -> tuple[int, int, int, int]:
     """Return when a sender gives its flow another label; no rounds: never."""
     if not sender:
         return 0, 0, 0, 0
-    limits: tuple[int, int, int, int] = getattr(require_packets(), f"{sender.upper()}_LIMITS")
+    limits: tuple[int, int, int, int] = getattr(require("_packets"), f"{sender.upper()}_LIMITS")
     return limits
 
 

@@ -36,7 +36,7 @@ from dcgym.backends.simulation.network_events import NetworkEvents
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError, needs_reset
 from dcgym.monitors import StateWords, read_agent_flows
-from dcgym.native import require_packets
+from dcgym.native import require
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
 from dcgym.tasks.paths.rules import PATH_RULES, read_path_rule
@@ -149,7 +149,7 @@ class PacketTwin:
             FeatureNotSupported: The twin was not built.
         """
         if self._twin is None:
-            self._twin = require_packets().PacketBatch(
+            self._twin = require("_packets").PacketBatch(
                 self._config,
                 (self._layout.size, *self._layout.starts()),
                 self.n_envs,

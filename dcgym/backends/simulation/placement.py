@@ -11,8 +11,9 @@ import numpy.typing as npt
 from dcgym.backends.base import Capabilities
 from dcgym.config import check_int
 from dcgym.errors import needs_reset
-from dcgym.native import require_placement
+from dcgym.native import require
 from dcgym.tasks.placement.data_centre import DataCentre
+from dcgym.tasks.placement.links import native_fabric, native_vips
 from dcgym.tasks.placement.view import (
     AssignmentRule,
     Candidates,
@@ -24,7 +25,7 @@ from dcgym.tasks.placement.view import (
 )
 from dcgym.traffic.vips import VipTable
 
-__all__ = ["PLACEMENT_CAPABILITIES", "FlowLevelModel", "ideal_link_bps"]
+__all__ = ["PLACEMENT_CAPABILITIES", "FlowLevelModel"]
 
 MOST_COPIES = 65_536
 PLACEMENT_CAPABILITIES = Capabilities(copies=MOST_COPIES, oracles=True, copyable=True)
@@ -49,7 +50,7 @@ class FlowLevelModel:
     capabilities = PLACEMENT_CAPABILITIES
 
     def __init__(self, data_centre: DataCentre, n_envs: int = 1) -> None:
-        self._native = require_placement()
+        self._native = require("_placement")
         self.data_centre, self.n_envs = data_centre, check_int("num_envs", n_envs, 1, MOST_COPIES)
         self._fabric = native_fabric(data_centre)
         self._boards: list[Any] = [None] * n_envs
@@ -217,51 +218,6 @@ class FlowLevelModel:
         if board is None:
             raise needs_reset()
         return board
-
-
-def ideal_link_bps(
-    data_centre: DataCentre, table: VipTable, is_closest: bool
-) -> npt.NDArray[np.float64]:
-    """Return the load of each link, (L,), where no byte makes a detour (Rubik's bounds).
-
-    Args:
-        data_centre: The data centre.
-        table: The VIPs of an epoch.
-        is_closest: Whether each source is served by the closest DIPs; else by all alike.
-
-    Raises:
-        FeatureNotSupported: The native module was not built.
-    """
-    table.check(data_centre.n_racks)
-    loads: npt.NDArray[np.float64] = require_placement().ideal(
-        native_fabric(data_centre), native_vips(table), is_closest
-    )
-    return loads
-
-
-def native_fabric(centre: DataCentre) -> Any:
-    """Return the native form of a data centre."""
-    return require_placement().Fabric(
-        centre.containers,
-        centre.racks_per_container,
-        centre.aggs,
-        centre.cores_per_agg,
-        centre.rack_bps,
-        centre.core_bps,
-    )
-
-
-def native_vips(table: VipTable) -> Any:
-    """Return the native form of a table of VIPs."""
-    return require_placement().Vips(
-        table.source_start,
-        table.source_rack,
-        table.source_bps,
-        table.internet_bps,
-        table.dip_start,
-        table.dip_rack,
-        table.dip_count,
-    )
 
 
 def _evaluation(centre: DataCentre, found: dict[str, Any]) -> Evaluation:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import EVENTS, Event, Scenario, ServerGroup
-from dcgym.traffic.http import Application
-from dcgym.traffic.sizes import DISTRIBUTION_KINDS, Distribution, Sampler, exponential
-from dcgym.traffic.sizes.distributions import describe
+from dcgym.tasks.balancing.arrivals import flow_workload
 
 __all__ = ["MAX_RESOURCES", "plain_config"]
-
-_Law: TypeAlias = tuple[int, float, float, list[tuple[float, float]]]
-"""Kind, mean, shape and points of a distribution."""
 
 _NO_LIMIT = 2**32 - 1
 
@@ -32,16 +27,11 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
     """
     _check(scenario)
     pool, data_plane = scenario.pool, scenario.data_plane
-    return {
+    return flow_workload(scenario) | {
         "servers": [
             (group.configured_weight, group.present, _resources(group))
             for group in pool.server_groups
         ],
-        "applications": [
-            (rate, _stages(app, pool.resources))
-            for rate, app in zip(scenario.rates_per_s, scenario.applications, strict=True)
-        ],
-        "arrivals": _arrivals(scenario),
         "balancers": pool.balancers,
         "backlog": pool.backlog,
         "flow_table_buckets": data_plane.flow_table_buckets,
@@ -87,49 +77,3 @@ def _resources(group: ServerGroup) -> list[tuple[int, int, float, int]]:
         )
         for resource in group.resources
     ]
-
-
-def _stages(app: Application, resources: tuple[str, ...]) -> list[tuple[int, _Law, float, float]]:
-    found = []
-    for stage in app.stages:
-        one = stage.correlation
-        share, time_ns = (0.0, 1) if one is None else (one.share, one.time_ns)
-        law = _law(stage.time, float(stage.time.mean_ns))
-        found.append((resources.index(stage.resource), law, float(share), float(time_ns)))
-    return found
-
-
-def _law(time: Distribution, mean: float) -> _Law:
-    shape = 0.0 if time.shape is None else float(time.shape)
-    return DISTRIBUTION_KINDS.index(time.kind), mean, shape, list(time.points)
-
-
-def _arrivals(scenario: Scenario) -> dict[str, Any]:
-    process = scenario.workload.arrivals.process
-    modulation, recording, users = process.modulation, process.recording, process.users
-    names = [app.name for app in scenario.applications]
-    think = exponential("1ms") if users is None else users.think
-    return {
-        "plain": process.is_plain,
-        "gaps": _gaps(process.gaps),
-        "recorded": [] if recording is None else list(recording.gaps),
-        "applications": []
-        if recording is None
-        else [names.index(n) for n in recording.applications],
-        "start": 0.0 if recording is None else _drawn_below_0(recording.start),
-        "factors": [] if modulation is None else list(modulation.factors),
-        "times_ns": [] if modulation is None else [float(time) for time in modulation.times_ns],
-        "markov": modulation is not None and modulation.is_markov,
-        "phase": 0.0 if modulation is None else _drawn_below_0(modulation.phase),
-        "users": 0 if users is None else users.count,
-        "think": _law(think, float(think.mean_ns)),
-    }
-
-
-def _drawn_below_0(part: float | None) -> float:
-    return -1.0 if part is None else part
-
-
-def _gaps(gaps: Sampler) -> _Law:
-    """Return a distribution of mean 1; a description has its mean in whole nanoseconds."""
-    return _law(describe(gaps.scaled(1e9), "scenario.arrivals"), 1.0)

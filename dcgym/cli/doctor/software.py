@@ -110,9 +110,10 @@ def check_native_parts() -> list[Check]:
     names = (*native.MODULES, *native.BPF_OBJECTS, *native.PROGRAMS)
     costs = {
         "_simulation": "no simulated load balancing",
+        "_workload": "no emulated load balancing, and no bounds of either",
         "_packets": "no simulated networks",
         "_placement": "no simulated placement of VIPs",
-        "_measure": "slower steps on networks",
+        "_measure": "no tasks on networks",
         **_cost_of_controls(),
         "dcgym_agent": "no FlowControl on real TCP",
         "delay": "no emulated links with a delay",

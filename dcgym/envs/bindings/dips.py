@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.mappings import LocalityOutcome, evaluate_mappings
 from dcgym.backends.placement import Placement
-from dcgym.backends.simulation.rubik import LocalityOutcome, evaluate_mappings
 from dcgym.envs.bindings.episodes import Episode
 from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.dips import DIP_ROWS, DipPlacementTask
@@ -254,7 +254,7 @@ class DipEpisode(Episode[DipPlacementTask]):
                 return
             self.at += 1
         self._racks, self._donors = [], []
-        self.outcome = evaluate_mappings(self.state, None, self.model, self._env)
+        self.outcome = evaluate_mappings(self.state, self.model, self._env)
 
     def _find(self) -> None:
         """Find the candidates of the present VIP, and the DIPs that each would get."""

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Network
-from dcgym.envs.bindings.base import Binding
-from dcgym.envs.bindings.network import NetworkBinding
-from dcgym.envs.values import Actions, FloatArray, Info, Mask, Seen, Told
+from dcgym.envs.bindings.traffic import TrafficBinding
+from dcgym.envs.values import Actions, FloatArray, Mask, Seen, Told
 from dcgym.errors import ConfigError
 from dcgym.monitors import AGENT_FLOW
 from dcgym.tasks.common.actions import read_actions
@@ -19,8 +18,8 @@ from dcgym.tasks.common.states import where
 from dcgym.tasks.common.statistics import safe_ratio
 from dcgym.tasks.flows.interval import FlowInterval, flow_interval
 from dcgym.tasks.flows.task import FlowTask
+from dcgym.tasks.network.meter import Meter
 from dcgym.tasks.network.protocol import NetworkCommands
-from dcgym.tasks.network.task import NetworkTask
 from dcgym.topologies import base_rtt_ns
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ __all__ = ["FlowBinding"]
 COUNTERS = ("clamped", "fallbacks")
 
 
-class FlowBinding(NetworkBinding):
+class FlowBinding(TrafficBinding[FlowTask]):
     """Copies of a task on flows.
 
     Args:
@@ -43,14 +42,13 @@ class FlowBinding(NetworkBinding):
     """
 
     def __init__(self, tasks: Sequence[FlowTask], backend: object) -> None:
-        super().__init__(tasks, backend)
-        first = self._first = tasks[0]
-        self._flow_tasks = tuple(tasks)
+        first = tasks[0]
+        super().__init__(tasks, backend, Meter(first.topology))
         shape = (self.n_envs, len(self.agents))
         self._seen: FlowInterval | None = None
         # Worked out once, however many agents ask.
         self._told: Told | None = None
-        settings = first.flow_settings
+        settings = first.settings
         self._history = np.zeros((*shape, settings.history, len(settings.features)), np.float32)
         labels = self.observation_labels
         self.state_labels = [f"{agent}.{label}" for agent in self.agents for label in labels]
@@ -62,8 +60,6 @@ class FlowBinding(NetworkBinding):
         made = super().make()
         if not made.capabilities.flow_control:
             raise ConfigError("backend", made.name, "one that can steer flows (flow_control)")
-        # Native code knows nothing of flows.
-        self.has_whole_steps = False
         return made
 
     def decode(self, actions: Actions, fresh: Mask) -> NetworkCommands:
@@ -72,23 +68,15 @@ class FlowBinding(NetworkBinding):
         assert self._seen is not None
         # Flows of a copy that has just begun are not there yet, and get no command.
         flows = np.where(fresh[:, None], np.zeros((), AGENT_FLOW), self._flows[1])
-        commands = self._first.flow_action.commands(values, flows, self._seen)
-        lease_ns = self._first.flow_settings.lease_ns
-        unlimited = self._first.commands(self._values)
-        return unlimited | NetworkCommands(flow_commands=commands, lease_ns=lease_ns)
+        commands = self._task.action.commands(values, flows, self._seen)
+        return NetworkCommands(flow_commands=commands, lease_ns=self._task.settings.lease_ns)
 
     def told(self) -> Told:
-        """Return what the network tells, and what is known of each flow, (E, F)."""
+        """Return the events of the interval, and what is known of each flow, (E, F)."""
         assert self._seen is not None
         if self._told is None:
-            count, of_network = len(self.agents), super().told().items()
-            shown = {name: values.repeat(count, axis=1) for name, values in of_network}
-            self._told = {**shown, **self._flow_info(self._seen)}
+            self._told = {**super().told(), **self._flow_info(self._seen)}
         return self._told
-
-    def told_to(self, env: int, agent: int) -> Info:
-        """Return what the agent of a flow is told."""
-        return Binding.told_to(self, env, agent)
 
     def _drawn_bars(self) -> list[Rows]:
         from dcgym.envs.render.rows import RATES, Rows
@@ -130,33 +118,26 @@ class FlowBinding(NetworkBinding):
             values[others] = own[..., 0]
         return values
 
-    def _measure(self, mask: Mask | None, *, is_first: bool = False) -> Seen:
-        super()._measure(mask, is_first=is_first)
+    def measure(self, mask: Mask | None, *, is_first: bool = False) -> Seen:
+        """Measure what the network and the flows of some copies did."""
+        made = self._meter.measure(self._traffic)
+        self._note(made, mask)
         chosen = np.ones(self.n_envs, np.bool_) if mask is None else mask
-        rows = chosen[:, None]
         if is_first:
             self._begin_flows(chosen)
         before, after = self._flows
-        last, duration_s = self._seen, self.measured.duration_s
-        seen = flow_interval(
-            before, after, duration_s, self._link_rates_bps, self._base_rtt_s, last
-        )
+        last, links_bps = self._seen, self._link_rates_bps
+        seen = flow_interval(before, after, made.duration_s, links_bps, self._base_rtt_s, last)
         self._seen = seen if mask is None else where(mask, seen, last)
-        features = self._first.observe(self._seen).astype(np.float32)
+        features = self._task.observe(self._seen).astype(np.float32)
         shifted = np.concatenate([self._history[:, :, 1:], features[:, :, None]], axis=2)
-        self._history = np.where(rows[..., None, None], shifted, self._history)
+        self._history = np.where(chosen[:, None, None, None], shifted, self._history)
         self._told = None
         shape = self.n_envs, len(self.agents), -1
-        return self._history.reshape(shape), self._first.flow_reward.terms(self._seen)
+        return self._history.reshape(shape), self._task.reward.terms(self._seen)
 
     def _begin_flows(self, begun: Mask) -> None:
         """Forget the flows of the last episode of some copies."""
         self._history = np.where(begun[:, None, None, None], np.float32(0), self._history)
         for env in np.flatnonzero(begun):
-            self._link_rates_bps[env] = self._flow_tasks[env].link_rates_bps()
-
-    def _check(self, task: NetworkTask) -> None:
-        """Refuse what the backend cannot do, and a plan of which nothing can be steered."""
-        super()._check(task)
-        assert isinstance(task, FlowTask)
-        task.check_plan(task.plan)
+            self._link_rates_bps[env] = self.tasks[env].link_rates_bps()

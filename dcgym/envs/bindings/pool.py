@@ -36,15 +36,15 @@ from dcgym.envs.values import (
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.measure import (
     COUNTERS,
+    LoadInputs,
     balancer_index,
     counts,
     interval_metrics,
-    load_inputs,
     measurements,
     server_info,
 )
 from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands, PoolState
-from dcgym.tasks.balancing.rewards import GAIN_OVER_SED, LoadInputs
+from dcgym.tasks.balancing.rewards import GAIN_OVER_SED
 from dcgym.tasks.balancing.task import BalancingTask
 from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.rewards import Reward
@@ -165,7 +165,7 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         self._state, self._before, self._counts = state, before, counts(state)
         self._known_metrics = {}
         observed = task.observation.observe(measurements(state.seen, chosen), self._last_actions)
-        terms = self.reward.terms(load_inputs(state, chosen, rate_per_s=task.rate_per_s))
+        terms = self.reward.terms(LoadInputs(state, chosen, rate_per_s=task.rate_per_s))
         by_agent = {name: self._by_agent(values) for name, values in terms.items()}
         return observed.reshape(self.n_envs, task.n_agents, -1), by_agent
 

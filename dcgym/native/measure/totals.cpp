@@ -2,41 +2,12 @@
 #include "totals.hpp"
 
 #include <limits>
-#include <vector>
 
 namespace dcgym::measure {
 
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t block = 128;
-
-// NumPy's pairwise summation (numpy/_core/src/umath/loops_utils.h.src): the same order, and hence
-// the same rounding, of sums that are no whole numbers below 2^53.
-double pairwise(const double *values, size_t n) {
-    if (n < 8) {
-        double sum = -0.0;
-        for (size_t i = 0; i < n; i++)
-            sum += values[i];
-        return sum;
-    }
-    if (n > block) {
-        const size_t half = n / 2 - n / 2 % 8;
-        return pairwise(values, half) + pairwise(values + half, n - half);
-    }
-    double lanes[8];
-    std::copy_n(values, 8, lanes);
-    size_t i = 8;
-    for (; i < n - n % 8; i += 8)
-        for (size_t lane = 0; lane < 8; lane++)
-            lanes[lane] += values[i + lane];
-    double sum = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-                 ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-    for (; i < n; i++)
-        sum += values[i];
-    return sum;
-}
-
 // Jain's index of a sum, the number that it is of, and the sum of squares; 1 where there is none.
 double jain(double total, double count, double squares) {
     const double whole = count * squares, nothing = 1.0 - std::min(whole, 1.0);
@@ -87,11 +58,6 @@ void Totals::measure(const Rows &rows, double duration_s, double deliverable_bps
 
 Totals::Hosts Totals::sum_hosts(const Rows &rows, bool is_hidden) const {
     Hosts sums{};
-    // A row of hosts each: what is rounded, and hence summed in NumPy's order.
-    thread_local std::vector<double> parts;
-    parts.resize(3 * n_hosts_);
-    double *tx_squares = parts.data(), *sent_squares = tx_squares + n_hosts_;
-    double *could_bps = sent_squares + n_hosts_;
     for (size_t i = 0; i < n_hosts_; i++) {
         const double tx_bytes = rows.rise(host_tx_ + i), active = rows.level(active_ + i);
         const double before = static_cast<double>(rows.before[active_ + i]);
@@ -104,13 +70,10 @@ Totals::Hosts Totals::sum_hosts(const Rows &rows, bool is_hidden) const {
         sums.waiting += waiting;
         sums.rtt_ns += rtt_ns;
         sums.with_rtt += std::min(rtt_ns, 1.0);
-        tx_squares[i] = tx_bytes * tx_bytes;
-        sent_squares[i] = sent_bytes * sent_bytes;
-        could_bps[i] = waiting * layout_.host_rates_bps[i];
+        sums.tx_squares += tx_bytes * tx_bytes;
+        sums.sent_squares += sent_bytes * sent_bytes;
+        sums.could_bps += waiting * layout_.host_rates_bps[i];
     }
-    sums.tx_squares = pairwise(tx_squares, n_hosts_);
-    sums.sent_squares = pairwise(sent_squares, n_hosts_);
-    sums.could_bps = pairwise(could_bps, n_hosts_);
     return sums;
 }
 

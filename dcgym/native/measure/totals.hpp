@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over all ports and hosts in an interval: dcgym.tasks.network.totals, bit for bit.
+// Sums over all ports and hosts in an interval, as dcgym.tasks.network.totals names them.
 #pragma once
 
 #include <array>

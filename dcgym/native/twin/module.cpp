@@ -6,7 +6,6 @@
 
 namespace py = pybind11;
 
-void bind_core(py::module_ &module);
 void bind_layout(py::module_ &module);
 void bind_twin(py::module_ &module);
 void bind_informed(py::module_ &module);
@@ -17,7 +16,6 @@ void bind_accelerators(py::module_ &module);
 PYBIND11_MODULE(_simulation, module) {
     module.doc() = "Compiled twins of dcgym.";
     dcgym::translate_ends();
-    bind_core(module);
     bind_layout(module);
     bind_twin(module);
     bind_informed(module);

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.simulation.accelerators import COMPLETED, OUTCOMES, UNDER_WAY
 from dcgym.envs.bindings.accelerators import AcceleratorBinding
 from dcgym.suites.recorders.base import (
     Columns,
@@ -22,6 +21,7 @@ from dcgym.suites.recorders.base import (
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import FloatArray, mean_of, over_time, steady_part
 from dcgym.tasks.accelerators.pool import AcceleratorPool
+from dcgym.tasks.accelerators.records import COMPLETED, OUTCOMES, UNDER_WAY
 from dcgym.tasks.balancing.records import NOBODY
 from dcgym.traffic.analysis.survival import completion_metrics, count_flows, ends_of
 

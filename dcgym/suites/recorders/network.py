@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.records import APPLICATIONS, CONGESTION_CONTROL, ENDED_FLOWS, PROCESSES
-from dcgym.envs.bindings.network import NetworkBinding
+from dcgym.envs.bindings.traffic import TrafficBinding
 from dcgym.envs.session import Session
 from dcgym.monitors import StateWords
 from dcgym.suites.flows import describe_flows, flow_table
-from dcgym.suites.recorders.base import Columns, Outcome, Recorder, Row, StepResult, narrowed
+from dcgym.suites.recorders.base import Columns, Outcome, Recorder, Row, StepResult
 from dcgym.suites.spec import Arguments, RunSpec
 from dcgym.suites.statistics import Sums, is_steady, summarise
 from dcgym.tasks.network.interval import Rises, rises
@@ -47,8 +47,9 @@ class NetworkRecorder(Recorder):
 
     def __init__(self, session: Session, spec: RunSpec) -> None:
         super().__init__(session, spec)
-        self._network = narrowed(self.system.binding, NetworkBinding)
-        task = self._network.task()
+        network = self.system.binding
+        assert isinstance(network, TrafficBinding), "the settings say so"
+        self._network, task = network, network.task()
         self._layout = StateWords(len(task.topology.switch_ports), len(task.topology.hosts))
         receivers = task.plan.receivers
         is_receiver = [host.name in receivers for host in task.topology.hosts]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from dcgym.backends.placement import Placement
-from dcgym.backends.simulation.placement import ideal_link_bps
 from dcgym.envs.bindings.placement import PlacementEpisode
 from dcgym.suites.recorders.base import Columns, Outcome, Recorder, episode_of, split_columns
 from dcgym.suites.statistics import mean_of
 from dcgym.tasks.placement.data_centre import DataCentre
+from dcgym.tasks.placement.links import ideal_link_bps
 from dcgym.tasks.placement.muxes import median_rtt_us, muxes_needed
 from dcgym.tasks.placement.view import Evaluation, Failures
 from dcgym.traffic.vips import VipTable

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from dcgym.backends.records import FLOWS, OPEN_FLOWS
 from dcgym.backends.registry import POOLS, make_backend
-from dcgym.backends.simulation import draw_arrivals
 from dcgym.envs.bindings.pool_flows import serve_out
 from dcgym.tasks.balancing import Scenario
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.tasks.balancing.bounds import common_workers, pooled_fcfs_ns, pooled_srpt_ns
 from dcgym.tasks.balancing.metrics import flow_metrics
 from dcgym.tasks.balancing.protocol import PoolCommands

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,17 @@ import numpy.typing as npt
 
 from dcgym.monitors.balancer.reducers import REDUCERS
 from dcgym.tasks.balancing.observation import Measurements
-from dcgym.tasks.balancing.protocol import PoolState, PoolTruth, PoolView
-from dcgym.tasks.balancing.rewards import LoadInputs
+from dcgym.tasks.balancing.protocol import PoolState, PoolView
+from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.common.statistics import FloatArray, jain_index, safe_ratio
 
 __all__ = [
     "COUNTERS",
+    "LoadInputs",
     "balancer_index",
     "counts",
     "interval_metrics",
     "left_out",
-    "load_inputs",
     "measurements",
     "server_info",
 ]
@@ -66,58 +65,57 @@ def balancer_index(balancers: Sequence[int]) -> slice | list[int]:
     return list(balancers)
 
 
-def load_inputs(
-    state: PoolState,
-    balancers: Sequence[int],
-    *,
-    rate_per_s: float = 1.0,
-) -> LoadInputs:
-    """Return what the rewards of these balancers may look at, by balancer (E, A) and server.
+class LoadInputs:
+    """What a reward may look at; what no term asks for is not worked out.
+
+    By balancer and server, (E, A, N); NaN stands for a server that takes no flows.
 
     Args:
         state: Of the pool.
         balancers: Numbers of the balancers, A of them.
         rate_per_s: Flows a second that a balancer gets on average.
+
+    Attributes:
+        rate_per_s: The same.
+        tracked: Flows that each balancer tracks, (E, A).
+        shadow_tracked: The same in a pool that meets the same flows under SED; None without one.
     """
-    return _Inputs(state, balancer_index(balancers), rate_per_s)
 
+    def __init__(
+        self, state: PoolState, balancers: Sequence[int], *, rate_per_s: float = 1.0
+    ) -> None:
+        self._seen, self._truth = state.seen, state.truth
+        chosen, shadow = balancer_index(balancers), state.shadow_ongoing
+        self._chosen, self.rate_per_s = chosen, rate_per_s
+        self.tracked = _tracked(state.seen.ongoing, chosen)
+        self.shadow_tracked = None if shadow is None else _tracked(shadow, chosen)
 
-class _Inputs(LoadInputs):
-    """Inputs that are worked out when a term asks for them."""
-
-    def __init__(self, state: PoolState, chosen: slice | list[int], rate_per_s: float) -> None:
-        seen, shadow = state.seen, state.shadow_ongoing
-        own = {"_seen": seen, "_truth": state.truth, "_chosen": chosen, "rate_per_s": rate_per_s}
-        # Past the lock of the frozen base, as its own constructor goes.
-        self.__dict__.update(own, tracked=_tracked(seen.ongoing, chosen))
-        self.__dict__["shadow_tracked"] = None if shadow is None else _tracked(shadow, chosen)
-
-    @cached_property
+    @Lazy
     def durations_s(self) -> FloatArray:
+        """Decayed mean duration of the flows that each balancer sampled."""
         durations_us = self._seen.duration_us[:, self._chosen][..., _DECAYED_MEAN]
         return self._without_left_out(durations_us / _US_PER_S)
 
-    @cached_property
+    @Lazy
     def completions_p90_s(self) -> FloatArray:
+        """90th percentile of the completion times that each balancer sampled."""
         times_us = self._seen.completion_us[:, self._chosen][..., _P90]
         return self._without_left_out(times_us / _US_PER_S)
 
-    @cached_property
+    @Lazy
     def drains_s(self) -> FloatArray:
+        """Time each server needs to finish all its work, in truth, (E, 1, N)."""
         return self._without_left_out(self._truth.remaining_ns[:, None] / _NS_PER_S)
 
-    @cached_property
+    @Lazy
     def own_drains_s(self) -> FloatArray:
+        """The part of it that each balancer's flows cause."""
         drains_ns = self._truth.remaining_by_balancer_ns[:, self._chosen]
         return np.asarray(drains_ns / _NS_PER_S)
 
     def _without_left_out(self, values: FloatArray) -> FloatArray:
         out = left_out(self._seen)[:, None]
         return np.where(out, np.nan, values) if out.any() else values
-
-    _seen: PoolView
-    _truth: PoolTruth
-    _chosen: slice | list[int]
 
 
 def _tracked(ongoing: npt.NDArray[Any], chosen: slice | list[int]) -> FloatArray:

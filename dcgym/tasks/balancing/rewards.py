@@ -40,11 +40,11 @@ others have queued does not depend on balancer i. It needs the truth, which only
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from dcgym.registry import Registry
+from dcgym.tasks.balancing.measure import LoadInputs
 from dcgym.tasks.common.statistics import (
     FloatArray,
     finite_count,
@@ -53,7 +53,7 @@ from dcgym.tasks.common.statistics import (
     variance,
 )
 
-__all__ = ["BALANCING_REWARDS", "GAIN_OVER_SED", "LOG_ONGOING", "LoadInputs", "vbf"]
+__all__ = ["BALANCING_REWARDS", "GAIN_OVER_SED", "LOG_ONGOING", "vbf"]
 
 GAIN_OVER_SED = "gain_over_sed"
 """The term that needs a shadow (`Capabilities.shadows`)."""
@@ -62,33 +62,6 @@ LOG_ONGOING = "log_ongoing"
 # One square millisecond: below it two servers cannot be told apart.
 VARIANCE_FLOOR_S2 = 1e-6
 DURATION_FLOOR_S = 1e-3
-
-
-@dataclass(frozen=True)
-class LoadInputs:
-    """What a reward may look at.
-
-    The last axis of loads is the server, any axes (...) may precede it. NaN stands for a server
-    that takes no flows.
-
-    Attributes:
-        durations_s: Decayed mean duration of the flows that this balancer sampled.
-        drains_s: Time each server needs to finish all its work, in truth.
-        own_drains_s: The part of it that this balancer's flows cause.
-        tracked: Flows that this balancer tracks, of shape (...).
-        shadow_tracked: The same in a pool that meets the same flows under SED; None without one.
-        rate_per_s: Flows a second that a balancer gets on average.
-        completions_p90_s: 90th percentile of the completion times that this balancer sampled on
-            each server; None where it samples none.
-    """
-
-    durations_s: FloatArray
-    drains_s: FloatArray
-    own_drains_s: FloatArray
-    tracked: FloatArray
-    shadow_tracked: FloatArray | None = None
-    rate_per_s: float = 1.0
-    completions_p90_s: FloatArray | None = None
 
 
 def _gain_over_sed(inputs: LoadInputs) -> FloatArray:
@@ -122,7 +95,6 @@ def _log_makespan(inputs: LoadInputs) -> FloatArray:
 
 
 def _tail_completion(inputs: LoadInputs) -> FloatArray:
-    assert inputs.completions_p90_s is not None, "balancers sample completion times"
     return np.asarray(-np.nanmax(inputs.completions_p90_s, axis=-1))
 
 

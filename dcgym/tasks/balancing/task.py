@@ -11,13 +11,13 @@ import numpy.typing as npt
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.actions import WeightMap, make_weight_map
+from dcgym.tasks.balancing.measure import LoadInputs
 from dcgym.tasks.balancing.observation import BalancerObservation
 from dcgym.tasks.balancing.presets import make_scenario
 from dcgym.tasks.balancing.rewards import (
     BALANCING_REWARDS,
     GAIN_OVER_SED,
     LOG_ONGOING,
-    LoadInputs,
 )
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings

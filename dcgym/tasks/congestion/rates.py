@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.native import find_measure
+from dcgym.native import require
 from dcgym.tasks.congestion.actions import ActionMap, make_action_map
 from dcgym.tasks.network.decision import LazyInterval
 from dcgym.tasks.network.interval import Interval
@@ -34,21 +34,16 @@ class RateDecision:
 
     def __init__(self, topology: Topology, action: str, floor: float) -> None:
         """Build the space."""
-        self._rates_bps = np.array([port.rate_bps for port in topology.host_ports], np.float64)
-        module = find_measure()
-        # Where native code is not built, NumPy finds the same bits.
-        self._native = None if module is None else module.Rates(self._rates_bps.tolist())
-        self.action_map: ActionMap = make_action_map(action, len(self._rates_bps), floor)
-        self.labels = [f"host{host}.rate" for host in range(len(self._rates_bps))]
+        rates_bps = [float(port.rate_bps) for port in topology.host_ports]
+        self._rates = require("_measure").Rates(rates_bps)
+        self.action_map: ActionMap = make_action_map(action, len(rates_bps), floor)
+        self.labels = [f"host{host}.rate" for host in range(len(rates_bps))]
         # Nobody is limited.
-        self.initial = np.ones(len(self._rates_bps))
+        self.initial = np.ones(len(rates_bps))
 
     def commands(self, values: FloatArray) -> NetworkCommands:
         """Return the limits of all hosts of every copy."""
-        if self._native is not None:
-            return NetworkCommands(self._native.of(values))
-        rates_bps = np.maximum(np.rint(values * self._rates_bps), 1.0)
-        return NetworkCommands(rates_bps.astype(np.uint64))
+        return NetworkCommands(self._rates.of(values))
 
     def info(
         self, values: FloatArray, interval: LazyInterval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -16,7 +16,6 @@ from dcgym.errors import ConfigError
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward, RewardSpec
 from dcgym.tasks.common.settings import Duration
-from dcgym.tasks.congestion.rates import RateDecision
 from dcgym.tasks.flows.actions import FLOW_ACTIONS, FlowAction
 from dcgym.tasks.flows.features import FLOW_FEATURES
 from dcgym.tasks.flows.interval import FlowInterval
@@ -24,8 +23,8 @@ from dcgym.tasks.flows.rewards import FLOW_REWARDS
 from dcgym.tasks.network.arguments import read_topology
 from dcgym.tasks.network.controls import AGENT_CONTROL
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.tasks.network.settings import NetworkSettings
-from dcgym.tasks.network.task import NetworkTask
+from dcgym.tasks.network.settings import TrafficSettings
+from dcgym.tasks.network.traffic import TrafficTask
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 from dcgym.units import parse_duration
@@ -58,13 +57,16 @@ DEFAULT_LEASE = Default("1s")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowSettings(NetworkSettings):
+class FlowSettings(TrafficSettings):
     """Arguments of `dcgym/FlowControl-v1`.
 
     Attributes:
         flows: Number of flows that are steered, the first of the plan.
         action: One of `dcgym.tasks.flows.actions.FLOW_ACTIONS`.
+        features: Names of `dcgym.tasks.flows.features.FLOW_FEATURES`.
         history: Intervals that are observed, the newest last.
+        reward: A term of `dcgym.tasks.flows.rewards.FLOW_REWARDS`, a list of terms, or a mapping
+            term to weight.
         lease: How long a command holds when no other follows; where nobody says, two intervals if
             1 s is none.
     """
@@ -99,16 +101,8 @@ class FlowSettings(NetworkSettings):
         gives_way = isinstance(self.lease, Default) and lease_ns <= self.interval_ns
         return 2 * self.interval_ns if gives_way else lease_ns
 
-    def of_network(self) -> NetworkSettings:
-        """Return what the network itself is told: its ports are not observed."""
-        own = {"features", "reward"}
-        names = [field.name for field in fields(NetworkSettings) if field.name not in own]
-        return NetworkSettings(
-            **{name: getattr(self, name) for name in names}, reward="goodput", features=("backlog",)
-        )
 
-
-class FlowTask(NetworkTask):
+class FlowTask(TrafficTask):
     """The commands of some flows on one copy of a network.
 
     Args:
@@ -117,55 +111,48 @@ class FlowTask(NetworkTask):
         marks: Whether its switches mark.
 
     Attributes:
-        flow_settings: The arguments.
-        flow_action: What actions mean.
-        flow_reward: Terms and weights.
         agents: Name of the agent of each flow.
-        flow_labels: Name of each of its positions.
+        action: What actions mean.
+        reward: Terms and weights.
 
     Raises:
         ConfigError: An argument is not allowed, or the plan has too few flows.
     """
 
     def __init__(self, settings: FlowSettings, topology: Topology, marks: bool) -> None:
-        # Nobody is limited by it: flows are steered at their senders.
-        rates = RateDecision(topology, "direct", 0.01)
-        super().__init__(settings.of_network(), topology, marks, (rates,), family="flows")
-        self.flow_settings = settings
-        self.flow_action: FlowAction = FLOW_ACTIONS.find(settings.action)()
-        self.flow_reward: Reward[FlowInterval, FloatArray] = Reward(settings.reward, FLOW_REWARDS)
+        super().__init__(settings, topology, marks, family="flows")
+        self.settings: FlowSettings = settings
+        self.action: FlowAction = FLOW_ACTIONS.find(settings.action)()
+        self.reward: Reward[FlowInterval, FloatArray] = Reward(settings.reward, FLOW_REWARDS)
         self.agents = tuple(f"flow{number}" for number in range(settings.flows))
-        self.flow_labels = [
+        # The age of the interval behind the name of the feature.
+        self.observation_labels = [
             f"{name}-{age}"
             for age in reversed(range(settings.history))
             for name in settings.features
         ]
-        self.action_space = self.flow_action.space
-        self.observation_space = gym.spaces.Box(-1.0, 1.0, (len(self.flow_labels),), np.float32)
+        shape = (len(self.observation_labels),)
+        self.action_space = self.action.space
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, shape, np.float32)
         self._link_rates_bps = {
             host.name: port.rate_bps
             for host, port in zip(topology.hosts, topology.host_ports, strict=True)
         }
-        self.check_plan(self.plan)
-
-    @property
-    def observation_labels(self) -> list[str]:
-        """Name of each position of a flow's observation, the age of the interval behind it."""
-        return self.flow_labels
+        self.take(self.plan)
 
     def begin(self, seed: int, options: Mapping[str, Any]) -> NetworkEpisode:
         """Return a new episode, whose first flows are steered.
 
         Args:
             seed: Seed of its plan.
-            options: As `NetworkTask.begin` takes them.
+            options: As `TrafficTask.begin` takes them.
 
         Raises:
             ConfigError: Unknown option, or traffic that does not fit.
         """
         return replace(super().begin(seed, options), steered=len(self.agents))
 
-    def check_plan(self, plan: Plan) -> None:
+    def take(self, plan: Plan) -> None:
         """Refuse a plan whose first flows cannot be steered.
 
         Args:
@@ -174,7 +161,7 @@ class FlowTask(NetworkTask):
         Raises:
             ConfigError: It has too few flows, or one of them is UDP or runs something else.
         """
-        count = self.flow_settings.flows
+        count = self.settings.flows
         if len(plan) < count:
             raise ConfigError("flows", count, f"1 to {len(plan)}, the flows of {plan.name}")
         if (plan.records["transport"][:count] != TCP).any():
@@ -195,7 +182,7 @@ class FlowTask(NetworkTask):
         Args:
             plan: The plan.
         """
-        return [plan.hosts[row] for row in plan.records["src"][: self.flow_settings.flows]]
+        return [plan.hosts[row] for row in plan.records["src"][: self.settings.flows]]
 
     def observe(self, interval: FlowInterval) -> FloatArray:
         """Return the features of the interval, (E, F, features).
@@ -203,7 +190,7 @@ class FlowTask(NetworkTask):
         Args:
             interval: What the flows did.
         """
-        columns = [FLOW_FEATURES[name](interval) for name in self.flow_settings.features]
+        columns = [FLOW_FEATURES[name](interval) for name in self.settings.features]
         return np.where(interval.is_open[..., None], np.stack(columns, axis=-1), 0.0)
 
 
@@ -257,7 +244,8 @@ def flow_control(settings: FlowSettings, given: Topology | None = None) -> FlowT
     Truncated after ``max_steps``, or Gymnasium's `max_episode_steps`, 200 steps by default.
 
     ## Information
-    What `CongestionControl-v2` returns, about the whole network, and for the flow:
+    What `CongestionControl-v2` returns about the whole network, without `rate_shares`, and for the
+    flow:
 
     | key | meaning |
     |---|---|

@@ -1,12 +1,12 @@
 """Intervals measured by native code: totals and observations of all copies in one call each.
 
-The definitions are those of `dcgym.tasks.network.totals` and `features`, which serve where the
-module is not built, and where an observation holds more than ratios. Both give the same bits.
+An observation that holds more than ratios is made by `dcgym.tasks.network.features`, of the same
+bits where both can make it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.monitors import StateWords
-from dcgym.native import find_measure
+from dcgym.native import require
 from dcgym.tasks.network.features import RatioColumns
 from dcgym.tasks.network.interval import Interval, Levels, Rises
 from dcgym.tasks.network.protocol import NetworkState
+from dcgym.tasks.network.totals import TotalNames, Totals
+from dcgym.topologies import Topology
 
-__all__ = ["CompiledMeter", "CompiledRun", "CompiledRuns", "CompiledTotals", "compiled_meter"]
+__all__ = ["CompiledMeter", "CompiledRun", "CompiledRuns"]
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -43,73 +45,6 @@ class CompiledRuns(Protocol):
         """
 
 
-class TotalNames:
-    """What native code calls its rows.
-
-    Args:
-        metrics: Of the metrics, which come first.
-        others: Of those that are for rewards alone.
-
-    Attributes:
-        metrics: The same.
-        rows: Number of each row.
-    """
-
-    def __init__(self, metrics: Sequence[str], others: Sequence[str]) -> None:
-        self.metrics = tuple(metrics)
-        self.rows = {name: row for row, name in enumerate((*metrics, *others))}
-
-
-class CompiledTotals:
-    """What `dcgym.tasks.network.totals.Totals` knows, worked out already.
-
-    Args:
-        names: Of the rows.
-        rows: A total each, (K, E).
-    """
-
-    __slots__ = ("_names", "_rows")
-
-    def __init__(self, names: TotalNames, rows: FloatArray) -> None:
-        self._names, self._rows = names, rows
-
-    def metrics(self) -> dict[str, FloatArray]:
-        """Return the interval's metrics by the names of results, (E,) each."""
-        return dict(zip(self._names.metrics, self._rows, strict=False))
-
-    def metrics_of(self, env: int) -> dict[str, float]:
-        """Return the metrics of one copy.
-
-        Args:
-            env: Number of the copy.
-        """
-        return dict(zip(self._names.metrics, self._rows[:, env].tolist(), strict=False))
-
-    @property
-    def delivered(self) -> FloatArray:
-        """What arrived over what the hosts that wait could have sent, 0 to 1, (E,)."""
-        row: FloatArray = self._rows[self._names.rows["delivered"]]
-        return row
-
-    @property
-    def waiting_jain(self) -> FloatArray:
-        """Jain's index over the bytes of the hosts that wait, (E,)."""
-        row: FloatArray = self._rows[self._names.rows["waiting_jain"]]
-        return row
-
-    @property
-    def delivery(self) -> FloatArray:
-        """The default reward, `RewardInputs.delivery`, (E,)."""
-        row: FloatArray = self._rows[self._names.rows["delivery"]]
-        return row
-
-    @property
-    def queue_peak(self) -> FloatArray:
-        """Fill of the fullest queue, 0 to 1, (E,)."""
-        row: FloatArray = self._rows[self._names.rows["queue_peak"]]
-        return row
-
-
 @dataclass(slots=True)
 class CompiledRun:
     """What an interval that native code ran and measured has led to in E copies.
@@ -123,7 +58,7 @@ class CompiledRun:
     """
 
     state: NetworkState
-    totals: CompiledTotals
+    totals: Totals
     duration_s: FloatArray
     observation: npt.NDArray[np.float32]
     ratios: FloatArray
@@ -133,46 +68,43 @@ class CompiledMeter:
     """Measures intervals of E copies of one network.
 
     Args:
-        module: `dcgym.native._measure`.
-        layout: Of the states' words.
-        port_rates_bps: Link rate of each switch port, (P,).
-        queue_limits_bytes: Queue limit of each switch port, (P,).
-        host_rates_bps: Rate of each host's interface, (H,).
+        topology: The network.
         columns: What is observed; None where native code cannot make it.
 
     Attributes:
         observes: Whether native code makes the observation.
+        host_rates_bps: Rate of each host's interface, (H,).
     """
 
     def __init__(
         self,
-        module: Any,
-        layout: StateWords,
-        port_rates_bps: FloatArray,
-        queue_limits_bytes: FloatArray,
-        host_rates_bps: FloatArray,
+        topology: Topology,
         columns: RatioColumns | None,
     ) -> None:
+        ports, hosts = topology.switch_ports, topology.host_ports
+        module, layout = require("_measure"), StateWords(len(ports), len(hosts))
         self._layout, self._names = layout, TotalNames(module.METRICS, module.REWARD_TOTALS)
-        self._rates_bps, self._limits_bytes = port_rates_bps, queue_limits_bytes
+        self._rates_bps = np.array([port.rate_bps for port in ports], np.float64)
+        self._limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
+        self.host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
         self.observes = columns is not None
         shown = RatioColumns((), (), ()) if columns is None else columns
-        ports = layout.port_counters
+        counters = layout.port_counters
         ratios = [
             (
                 layout.ports[one.part].start,
-                one.part not in ports,
+                one.part not in counters,
                 one.whole if isinstance(one.whole, str) else "",
-                [] if isinstance(one.whole, str) else [ports[name].start for name in one.whole],
+                [] if isinstance(one.whole, str) else [counters[name].start for name in one.whole],
             )
             for one in shown.ratios
         ]
         self._measure = module.Measure(
             layout.size,
             *layout.starts(),
-            port_rates_bps.tolist(),
-            queue_limits_bytes.tolist(),
-            host_rates_bps.tolist(),
+            self._rates_bps.tolist(),
+            self._limits_bytes.tolist(),
+            self.host_rates_bps.tolist(),
             ratios,
             list(shown.columns),
             list(shown.ports),
@@ -186,7 +118,7 @@ class CompiledMeter:
         is_hidden: Mask | None,
         flow_matrix: FloatArray | None,
         probe_shares: FloatArray | None,
-    ) -> tuple[Interval, CompiledTotals]:
+    ) -> tuple[Interval, Totals]:
         """Return an interval and its totals; its fields are worked out when somebody asks.
 
         Args:
@@ -204,7 +136,7 @@ class CompiledMeter:
         interval = self.interval(before, after, duration_s, flow_matrix, probe_shares)
         if self.observes:
             interval.compiled = self._observer(then, now, duration_s)
-        return interval, CompiledTotals(self._names, rows)
+        return interval, Totals(self._names, rows)
 
     def interval(
         self,
@@ -267,7 +199,7 @@ class CompiledMeter:
             settings,
             last,
         )
-        state, totals = NetworkState(now_ns, words, finished), CompiledTotals(self._names, rows)
+        state, totals = NetworkState(now_ns, words, finished), Totals(self._names, rows)
         return CompiledRun(state, totals, duration_s, observation, ratios)
 
     def _observer(
@@ -276,27 +208,3 @@ class CompiledMeter:
         return lambda settings, last: self._measure.observe(
             before, after, duration_s, settings, last
         )
-
-
-def compiled_meter(
-    layout: StateWords,
-    port_rates_bps: FloatArray,
-    queue_limits_bytes: FloatArray,
-    host_rates_bps: FloatArray,
-    columns: RatioColumns | None,
-) -> CompiledMeter | None:
-    """Return a `CompiledMeter` of these, or None where the native module is not built.
-
-    Args:
-        layout: Of the states' words.
-        port_rates_bps: Link rate of each switch port, (P,).
-        queue_limits_bytes: Queue limit of each switch port, (P,).
-        host_rates_bps: Rate of each host's interface, (H,).
-        columns: What is observed; None where native code cannot make it.
-    """
-    module = find_measure()
-    if module is None:
-        return None
-    return CompiledMeter(
-        module, layout, port_rates_bps, queue_limits_bytes, host_rates_bps, columns
-    )

@@ -11,20 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.errors import ConfigError
-from dcgym.monitors import Fields, StateWords
 from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.common.states import where
-from dcgym.tasks.network.compiled import CompiledRun, CompiledRuns, CompiledTotals, compiled_meter
+from dcgym.tasks.network.compiled import CompiledMeter, CompiledRun, CompiledRuns
 from dcgym.tasks.network.decision import Decision
-from dcgym.tasks.network.interval import Interval, rises
+from dcgym.tasks.network.features import RatioColumns
+from dcgym.tasks.network.interval import Interval
+from dcgym.tasks.network.probes import Probes
 from dcgym.tasks.network.protocol import NetworkState
-from dcgym.tasks.network.reward_inputs import LazyInputs
-from dcgym.tasks.network.rewards import DELIVERY
-from dcgym.tasks.network.task import NetworkTask
 from dcgym.tasks.network.totals import Totals
+from dcgym.topologies import Topology
 
-__all__ = ["Measured", "Meter", "Traffic"]
+__all__ = ["Measured", "Meter", "Traffic", "joined"]
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -35,7 +33,7 @@ class Traffic:
     """What the reward has to know of the plans of E copies.
 
     Attributes:
-        deliverable_bps: What the flows of each get together, (E,).
+        deliverable_bps: What the flows of each get together, (E,); infinite where no reward asks.
         is_hidden: Where nobody knows who has something to send, (E,); None for nowhere.
     """
 
@@ -49,30 +47,26 @@ class Measured:
     Args:
         totals: What ports and hosts did together.
         duration_s: Length of the interval in seconds, (E, 1).
+        make_interval: Returns what ports and hosts did.
         decisions: What was decided.
         values: What was in force of each decision, (E, n) each.
-        make_interval: Returns what ports and hosts did.
 
     Attributes:
+        totals: The same.
         duration_s: The same.
-        observation: What the agents see of the interval, (E, n).
-        terms: Each reward term times its weight, (E,) each.
     """
 
     def __init__(
         self,
-        totals: Totals | CompiledTotals,
+        totals: Totals,
         duration_s: FloatArray,
-        decisions: Sequence[Decision],
-        values: Sequence[FloatArray],
         make_interval: Callable[[], Interval],
+        decisions: Sequence[Decision] = (),
+        values: Sequence[FloatArray] = (),
     ) -> None:
-        self.duration_s = duration_s
-        self.observation = np.empty(0, np.float32)
-        self.terms: Mapping[str, FloatArray] = {}
-        self.totals = totals
-        self._decisions, self._values = decisions, values
+        self.totals, self.duration_s = totals, duration_s
         self._make_interval = make_interval
+        self._decisions, self._values = decisions, values
 
     @Lazy
     def interval(self) -> Interval:
@@ -115,31 +109,24 @@ class Meter:
     """Measures the intervals of E copies of a network.
 
     Args:
-        task: What is observed and rewarded.
-        layout: Of the states' words.
+        topology: The network.
+        columns: What is observed of it, where native code can make that.
+        probes: Whose round trips are observed.
+        decisions: What is decided.
     """
 
-    def __init__(self, task: NetworkTask, layout: StateWords) -> None:
-        ports, hosts = task.topology.switch_ports, task.topology.host_ports
-        self._task, self._layout = task, layout
+    def __init__(
+        self,
+        topology: Topology,
+        columns: RatioColumns | None = None,
+        probes: Probes | None = None,
+        decisions: Sequence[Decision] = (),
+    ) -> None:
+        self._compiled = CompiledMeter(topology, columns)
+        self._probes, self._decisions = probes, decisions
         # Before the last interval of each copy, and after it.
         self._before: NetworkState | None = None
         self._after: NetworkState | None = None
-        self._port_rates_bps = np.array([port.rate_bps for port in ports], np.float64)
-        self._queue_limits_bytes = np.array([port.queue_bytes for port in ports], np.float64)
-        self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
-        self._has_delivery = DELIVERY in task.reward.weights
-        # Weight of the default reward, where it is the only term.
-        self._delivery_weight: float | None = None
-        if list(task.reward.weights) == [DELIVERY]:
-            self._delivery_weight = task.reward.weights[DELIVERY]
-        self._compiled = compiled_meter(
-            layout,
-            self._port_rates_bps,
-            self._queue_limits_bytes,
-            self._host_rates_bps,
-            task.features.ratio_columns(),
-        )
 
     def begin(self, state: NetworkState, mask: Mask) -> None:
         """Begin an episode in some copies, and an interval of no length.
@@ -167,8 +154,7 @@ class Meter:
             state: Theirs.
             mask: Which, (E,); None for all.
         """
-        before, after = self._before, self._after
-        assert before is not None and after is not None
+        before, after = self.states
         self._before = after if mask is None else where(mask, after, before)
         self._after = state if mask is None else where(mask, state, after)
 
@@ -181,165 +167,78 @@ class Meter:
     @property
     def time_ns(self) -> npt.NDArray[np.int64]:
         """When each copy was read, (E,)."""
-        assert self._after is not None
-        return self._after.time_ns
+        return self.states[1].time_ns
 
-    def measure(
-        self,
-        values: Sequence[FloatArray],
-        traffic: Traffic,
-        *,
-        is_first: bool | Mask = False,
-        measured: Mask | None = None,
-    ) -> Measured:
+    def measure(self, traffic: Traffic, values: Sequence[FloatArray] = ()) -> Measured:
         """Return what the intervals led to.
 
         Args:
-            values: What is in force of each decision, (E, n) each.
             traffic: Of the plans.
-            is_first: In which copies an episode begins, so that every change is 0.
-            measured: As `FeatureSet.observe` takes it.
-
-        Raises:
-            ConfigError: A reward term returns something else than one number a copy.
+            values: What is in force of each decision, (E, n) each.
         """
-        before, after = self._before, self._after
-        assert before is not None and after is not None
-        interval, totals = self._interval(before, after, traffic)
-        made = Measured(totals, interval.duration_s, self._task.decisions, values, lambda: interval)
-        made.observation = self._task.features.observe(
-            interval, _joined(values), is_first=is_first, measured=measured
+        before, after = self.states
+        matrix = after.flow_matrix
+        if matrix is not None and before.flow_matrix is not None:
+            matrix = np.maximum(matrix - before.flow_matrix, 0)
+        shares = None if self._probes is None else self._probes.shares(after.probe_rtt_ns)
+        interval, totals = self._compiled.measure(
+            before, after, traffic.deliverable_bps, traffic.is_hidden, matrix, shares
         )
-        made.terms = self._terms(made, values)
-        return made
+        duration_s: FloatArray = interval.duration_s
+        return Measured(totals, duration_s, lambda: interval, self._decisions, values)
 
     @property
     def can_run(self) -> bool:
-        """Whether `run` is possible: all that is measured in each step, native code measures."""
-        return self._compiled is not None and self._compiled.observes
+        """Whether `run` is possible: native code makes the observations."""
+        return self._compiled.observes
 
     def run(
         self,
         networks: CompiledRuns,
         until_ns: npt.NDArray[np.int64],
-        values: Sequence[FloatArray],
         traffic: Traffic,
-    ) -> Measured:
+        values: Sequence[FloatArray],
+        last: FloatArray | None,
+    ) -> tuple[Measured, CompiledRun]:
         """Let all copies run until their times, as `end` and `measure` thereafter.
 
         Args:
             networks: The copies, none of which has just begun.
             until_ns: When the intervals end, (E,).
-            values: As `measure` takes them.
             traffic: Of the plans.
+            values: As `measure` takes them.
+            last: Ratios of the last interval, (E, F, P); None: no change is shown.
 
         Returns:
-            What the intervals led to.
-
-        Raises:
-            ConfigError: A reward term returns something else than one number a copy.
+            What the intervals led to, and what native code made of it.
         """
-        before, compiled = self._after, self._compiled
-        assert before is not None and compiled is not None
-        found = self._run_compiled(networks, until_ns, values, traffic)
-        after, duration_s = found.state, found.duration_s
-        self._before, self._after = before, after
-        made = Measured(
-            found.totals,
-            duration_s,
-            self._task.decisions,
-            values,
-            lambda: compiled.interval(before, after, duration_s),
-        )
-        made.observation = found.observation
-        made.terms = self._terms(made, values)
-        return made
-
-    def _run_compiled(
-        self,
-        networks: CompiledRuns,
-        until_ns: npt.NDArray[np.int64],
-        values: Sequence[FloatArray],
-        traffic: Traffic,
-    ) -> CompiledRun:
-        before, compiled, features = self._after, self._compiled, self._task.features
-        assert before is not None and compiled is not None
-        found: list[CompiledRun] = []
+        before, compiled, found = self.states[1], self._compiled, list[CompiledRun]()
+        own = joined(values)
 
         def measure(runner: object) -> npt.NDArray[np.int64]:
             made = compiled.run(
-                runner,
-                until_ns,
-                before,
-                traffic.deliverable_bps,
-                traffic.is_hidden,
-                _joined(values),
-                features.last_ratios,
+                runner, until_ns, before, traffic.deliverable_bps, traffic.is_hidden, own, last
             )
             found.append(made)
             return made.state.time_ns
 
         networks.run_measured(until_ns, measure)
-        features.note_ratios(found[0].ratios)
-        return found[0]
-
-    def _terms(self, made: Measured, values: Sequence[FloatArray]) -> Mapping[str, FloatArray]:
-        """Return each reward term times its weight, (E,) each."""
-        delivery = made.totals.delivery
-        if self._delivery_weight is not None and delivery is not None:
-            return {DELIVERY: self._delivery_weight * delivery}
-        decided: dict[str, Callable[[], FloatArray]] = {}
-        for decision, own in zip(self._task.decisions, values, strict=True):
-            decided.update(decision.reward_inputs(own, made.interval))
-        inputs = LazyInputs(
-            made.interval, made.totals, decided, self._host_rates_bps, self._has_delivery
-        )
-        terms = self._task.reward.terms(inputs)
-        _check_terms(terms, len(made.duration_s))
-        return terms
-
-    def _interval(
-        self, before: NetworkState, after: NetworkState, traffic: Traffic
-    ) -> tuple[Interval, Totals | CompiledTotals]:
-        """Return the interval between two states, and what ports and hosts did together."""
-        matrix, shares = after.flow_matrix, self._task.probes.shares(after.probe_rtt_ns)
-        if matrix is not None and before.flow_matrix is not None:
-            matrix = np.maximum(matrix - before.flow_matrix, 0)
-        if self._compiled is not None:
-            return self._compiled.measure(
-                before, after, traffic.deliverable_bps, traffic.is_hidden, matrix, shares
-            )
-        layout, state = self._layout, after.words.astype(np.float64)
-        rose = rises(after.words[:, : layout.n_counters], before.words[:, : layout.n_counters])
-        interval = Interval(
-            duration_s=((after.time_ns - before.time_ns) / 1e9)[:, None],
-            ports=Fields(state, layout.ports),
-            port_deltas=Fields(rose, layout.port_counters),
-            rates_bps=self._port_rates_bps,
-            queue_limits_bytes=self._queue_limits_bytes,
-            flow_matrix=matrix,
-            probe_shares=shares,
-            hosts=Fields(state, layout.hosts),
-            host_deltas=Fields(rose, layout.host_counters),
-        )
-        active_before = before.words[:, layout.hosts["active_flows"]].astype(np.float64)
-        return interval, Totals(
-            interval,
-            rose,
-            layout,
-            active_before,
-            self._host_rates_bps,
-            traffic.deliverable_bps,
-            traffic.is_hidden,
-        )
+        [made] = found
+        after, duration_s = made.state, made.duration_s
+        self._before, self._after = before, after
+        return Measured(
+            made.totals,
+            duration_s,
+            lambda: compiled.interval(before, after, duration_s),
+            self._decisions,
+            values,
+        ), made
 
 
-def _joined(values: Sequence[FloatArray]) -> FloatArray:
+def joined(values: Sequence[FloatArray]) -> FloatArray:
+    """Return what is in force of all decisions, one behind the other, (E, n).
+
+    Args:
+        values: Of each, (E, n) each.
+    """
     return values[0] if len(values) == 1 else np.concatenate(values, axis=-1)
-
-
-def _check_terms(terms: Mapping[str, FloatArray], n_envs: int) -> None:
-    for name, term in terms.items():
-        if np.shape(term) != (n_envs,):
-            allowed = f"one number for each of {n_envs} copies: reduce the last axis"
-            raise ConfigError(f"reward.{name}", f"of shape {np.shape(term)}", allowed)

@@ -46,21 +46,20 @@ The ``uplink_`` terms look at the ports among which paths are balanced, and at n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.registry import Registry
+from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.common.statistics import gini_coefficient, jain_index
+from dcgym.tasks.network.interval import Interval
+from dcgym.tasks.network.totals import Totals
 
 __all__ = ["DELIVERY", "NETWORK_REWARDS", "RewardInputs", "alpha_fair"]
 
 FloatArray = npt.NDArray[np.float64]
-Number: TypeAlias = float | FloatArray
-"""One for all copies, or one each."""
 
 DELIVERY = "delivery"
 """The term that needs to know what could have arrived."""
@@ -70,52 +69,113 @@ STEP_QUEUE_THRESHOLD = 0.30
 # A hundredth of the interface counts as nothing: a logarithm of 0 would outweigh everything.
 LEAST_SHARE = 0.01
 DELAY_SCALE_S = 0.010
-_NO_UPLINKS = np.zeros(0)
 
 
-@dataclass(frozen=True)
 class RewardInputs:
     """What a reward may look at in E copies of a network, all for the interval after the action.
 
-    A term reduces the last axis, and returns one number a copy, (E,).
+    A term reduces the last axis, and returns one number a copy, (E,). What no term asks for is not
+    worked out.
 
-    Attributes:
-        shares: Rate share of each host, 0 to 1, (E, H).
-        queues: Backlog of each switch port over its queue limit, 0 to 1, (E, P).
-        goodput_shares: Application bytes each host received, over its interface rate, 0 to 1,
-            (E, H).
-        delivered: What arrived at all hosts over what could have, 0 to 1, (E,); for `DELIVERY`
-            alone.
-        sender_jain: Jain's index over the bytes of the hosts that had traffic throughout; likewise.
-        sender_shares: Bytes of each host that arrived (acknowledged, for TCP) over what its
-            interface carries, 0 to 1; NaN for hosts without a flow under way, (E, H).
-        queue_delay_s: Longest time that a packet waits in a switch port's queue, (E,).
-        uplink_loads: Utilisation of each port among which paths are balanced, 0 to 1, (E, ports).
-        uplink_queues: Backlog of these ports over their queue limits, 0 to 1, (E, ports).
-        uplink_jain: Jain's index over the loads within a group, weighted by its bytes, (E,).
+    Args:
+        interval: What ports and hosts did.
+        totals: What they did together.
+        decided: What works out the inputs that decisions know, by name.
+        host_rates_bps: Rate of each host's interface, (H,).
     """
 
-    shares: FloatArray
-    queues: FloatArray
-    goodput_shares: FloatArray
-    delivered: Number = 0.0
-    sender_jain: Number = 1.0
-    uplink_loads: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
-    uplink_queues: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
-    uplink_jain: Number = 1.0
-    sender_shares: FloatArray = field(default_factory=lambda: _NO_UPLINKS)
-    queue_delay_s: Number = 0.0
+    def __init__(
+        self,
+        interval: Interval,
+        totals: Totals,
+        decided: Mapping[str, Callable[[], FloatArray]],
+        host_rates_bps: FloatArray,
+    ) -> None:
+        self._interval, self._totals, self._decided = interval, totals, decided
+        self._host_rates_bps = host_rates_bps
+
+    @Lazy
+    def shares(self) -> FloatArray:
+        """Rate share of each host, 0 to 1, (E, H)."""
+        return self._decision(
+            "shares", lambda: np.ones_like(self._interval.host_deltas["rx_bytes"])
+        )
+
+    @Lazy
+    def queues(self) -> FloatArray:
+        """Backlog of each switch port over its queue limit, 0 to 1, (E, P)."""
+        # Not negative, and np.clip costs several times as much.
+        shares = self._interval.ports["backlog_bytes"] / self._interval.queue_limits_bytes
+        return np.asarray(np.minimum(shares, 1.0))
 
     @property
     def queue_peak(self) -> FloatArray:
         """Fill of the fullest queue, 0 to 1, (E,)."""
-        return _peak(self.queues)
+        return self._totals.queue_peak
+
+    @Lazy
+    def goodput_shares(self) -> FloatArray:
+        """Application bytes each host received, over its interface rate, 0 to 1, (E, H)."""
+        return self._of_capacity(self._interval.host_deltas["rx_bytes"])
+
+    @property
+    def delivered(self) -> FloatArray:
+        """What arrived at all hosts over what could have, 0 to 1, (E,).
+
+        What the plan's flows get together bounds it where the reward has the term `DELIVERY`.
+        """
+        return self._totals.delivered
+
+    @property
+    def sender_jain(self) -> FloatArray:
+        """Jain's index over the bytes of the hosts that had traffic throughout, (E,)."""
+        return self._totals.waiting_jain
 
     @property
     def delivery(self) -> FloatArray:
-        """The default reward, D (1 - q / 2 - (1 - J) / 2), (E,)."""
-        paid = 1 - (self.queue_peak + 1 - self.sender_jain) / 2
-        return np.asarray(self.delivered * paid)
+        """The default reward, (E,); for `DELIVERY` alone."""
+        return self._totals.delivery
+
+    @Lazy
+    def sender_shares(self) -> FloatArray:
+        """Bytes of each host that arrived over what its interface carries, 0 to 1, (E, H).
+
+        Acknowledged ones, for TCP; NaN for hosts without a flow under way.
+        """
+        arrived_bytes = self._interval.host_deltas["tx_bytes"]
+        is_sending = (self._interval.hosts["active_flows"] > 0) | (arrived_bytes > 0)
+        return np.where(is_sending, self._of_capacity(arrived_bytes), np.nan)
+
+    @Lazy
+    def queue_delay_s(self) -> FloatArray:
+        """Longest time that a packet waits in a switch port's queue, (E,)."""
+        delays_s = self._interval.ports["backlog_bytes"] * 8 / self._interval.rates_bps
+        return np.asarray(np.maximum.reduce(delays_s, axis=-1, initial=0.0))
+
+    @Lazy
+    def uplink_loads(self) -> FloatArray:
+        """Utilisation of each port among which paths are balanced, 0 to 1, (E, ports)."""
+        return self._decision("uplink_loads", self._no_uplinks)
+
+    @Lazy
+    def uplink_queues(self) -> FloatArray:
+        """Backlog of these ports over their queue limits, 0 to 1, (E, ports)."""
+        return self._decision("uplink_queues", self._no_uplinks)
+
+    @Lazy
+    def uplink_jain(self) -> FloatArray:
+        """Jain's index over the loads within a group, weighted by its bytes, (E,)."""
+        return self._decision("uplink_jain", lambda: np.ones(len(self._interval.duration_s)))
+
+    def _no_uplinks(self) -> FloatArray:
+        return np.zeros((len(self._interval.duration_s), 0))
+
+    def _decision(self, name: str, otherwise: Callable[[], FloatArray]) -> FloatArray:
+        return self._decided.get(name, otherwise)()
+
+    def _of_capacity(self, own_bytes: FloatArray) -> FloatArray:
+        capacity_bytes = np.maximum(self._host_rates_bps / 8 * self._interval.duration_s, 1)
+        return np.asarray(np.minimum(own_bytes / capacity_bytes, 1.0))
 
 
 # Reductions of ufuncs: the methods of arrays cost several times as much on so few numbers.
@@ -169,7 +229,7 @@ def alpha_fair(alpha: float) -> Callable[[RewardInputs], FloatArray]:
 
 
 def _queue_delay(inputs: RewardInputs) -> FloatArray:
-    return np.asarray(-np.log1p(np.asarray(inputs.queue_delay_s) / DELAY_SCALE_S))
+    return np.asarray(-np.log1p(inputs.queue_delay_s / DELAY_SCALE_S))
 
 
 def _queue(inputs: RewardInputs) -> FloatArray:
@@ -200,6 +260,6 @@ NETWORK_REWARDS.add_all(
         "queue_delay": _queue_delay,
         "uplink_load": lambda inputs: -_peak(inputs.uplink_loads),
         "uplink_queue": lambda inputs: -_peak(inputs.uplink_queues),
-        "uplink_balance": lambda inputs: np.asarray(inputs.uplink_jain),
+        "uplink_balance": lambda inputs: inputs.uplink_jain,
     }
 )

@@ -15,7 +15,7 @@ from dcgym.traffic import Plan
 from dcgym.traffic.generators.host_access import HOST_ACCESS
 from dcgym.traffic.generators.tools import GENERATORS
 
-__all__ = ["SWITCHES", "NetworkSettings", "TrafficSpec"]
+__all__ = ["SWITCHES", "NetworkSettings", "TrafficSettings", "TrafficSpec"]
 
 SWITCHES = ("ebpf", "ovs")
 """Data planes of the emulation."""
@@ -24,8 +24,8 @@ TrafficSpec = str | Path | Mapping[str, Any] | Plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkSettings(TaskSettings):
-    """What all tasks on a network are told.
+class TrafficSettings(TaskSettings):
+    """What all tasks on the traffic of a network are told.
 
     Attributes:
         topology: Name, mapping, file, or `Topology`.
@@ -33,9 +33,6 @@ class NetworkSettings(TaskSettings):
         backend: Name, a `Network`, or a function that makes one of a topology, which may be named
             as "module:name".
         interval: Control interval; "0ms" runs freely.
-        features: Names of the features.
-        probes: Pairs of hosts whose round trips are measured for the feature ``probe_rtt``.
-        reward: A term, a list of terms, or a mapping term to weight.
         congestion_control: Name, or mapping of host to name.
         marking: Mark packets at the switches; a mapping replaces how the topology says.
         events: What happens to links and switches during each episode.
@@ -54,9 +51,6 @@ class NetworkSettings(TaskSettings):
     backend: object = "emulation"
     interval: Duration = "50ms"
     max_steps: int | None = 200
-    features: Sequence[str] = ("backlog", "d_backlog")
-    probes: Sequence[Sequence[str]] = ()
-    reward: RewardSpec = "delivery"
     congestion_control: str | Mapping[str, str] = "cubic"
     marking: bool | Mapping[str, Any] = False
     events: Sequence[Mapping[str, Any]] = ()
@@ -85,3 +79,18 @@ class NetworkSettings(TaskSettings):
         """Return the fields that are options of a backend, as far as it has them."""
         names = ("switch", "preflight", "generator", "host_access", "threads")
         return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings(TrafficSettings):
+    """What tasks of one agent about a network are told.
+
+    Attributes:
+        features: Names of the features.
+        probes: Pairs of hosts whose round trips are measured for the feature ``probe_rtt``.
+        reward: A term, a list of terms, or a mapping term to weight.
+    """
+
+    features: Sequence[str] = ("backlog", "d_backlog")
+    probes: Sequence[Sequence[str]] = ()
+    reward: RewardSpec = "delivery"

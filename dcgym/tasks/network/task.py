@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_keys
-from dcgym.errors import ConfigError, needs_reset
+from dcgym.errors import ConfigError
 from dcgym.tasks.common.actions import read_actions
 from dcgym.tasks.common.rewards import Reward
-from dcgym.tasks.network.activity import Activity
-from dcgym.tasks.network.arguments import read_congestion_control
 from dcgym.tasks.network.decision import Decision, DecisionMap
-from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.tasks.network.events import check_events, make_events
 from dcgym.tasks.network.features import FeatureSet, check_feature_names
 from dcgym.tasks.network.max_min import deliverable_bps
+from dcgym.tasks.network.meter import Measured, joined
 from dcgym.tasks.network.probes import Probes
 from dcgym.tasks.network.protocol import NetworkCommands
 from dcgym.tasks.network.rewards import DELIVERY, NETWORK_REWARDS, RewardInputs
 from dcgym.tasks.network.settings import NetworkSettings
+from dcgym.tasks.network.traffic import TrafficTask
 from dcgym.tasks.network.uplinks import Uplinks
 from dcgym.topologies import Topology
-from dcgym.topologies.routing import route_table
-from dcgym.traffic import Plan, make_plan
-from dcgym.traffic.plans.applications import APPS, AppPlan
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from dcgym.traffic import Plan
 
 __all__ = ["NetworkTask"]
 
 FloatArray = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 AGENT = "network"
-SEED_LIMIT = 2**31
 
 
-class NetworkTask:
-    """Some decisions on one copy of a network; holds the traffic of its episode and nothing else.
+class NetworkTask(TrafficTask):
+    """Some decisions of one agent about one copy of a network.
 
     Args:
         settings: The arguments of the environment.
@@ -55,22 +47,15 @@ class NetworkTask:
         is_flat: Several decisions are one `Box`, in their order, instead of a `Dict`.
 
     Attributes:
-        marks: Whether the switches mark.
-        plan: The traffic of the episode that runs, or of the first one.
-        activity: Tells which of its flows are active; None before the first episode.
         action_space: A `Box`, or a `Dict` where there are several decisions and `is_flat` is not.
         features: The observation.
-        deliverable_bps: What the plan's flows get together; only where a reward asks for it.
         reward: Terms and weights.
 
     Raises:
         ConfigError: An argument is not allowed.
     """
 
-    agents: tuple[str, ...] = (AGENT,)
-    options = ("traffic",)
-    """Names that `reset` understands."""
-    rows = None
+    agents = (AGENT,)
 
     def __init__(
         self,
@@ -83,18 +68,11 @@ class NetworkTask:
         observed_ports: Sequence[int] | None = None,
         is_flat: bool = False,
     ) -> None:
-        self.settings, self.topology, self.family = settings, topology, family
-        self.decisions, self.marks, self.is_flat = tuple(decisions), marks, is_flat
+        super().__init__(settings, topology, marks, family=family)
+        self.settings: NetworkSettings = settings
+        self.decisions, self.is_flat = tuple(decisions), is_flat
         sizes = [len(decision.initial) for decision in self.decisions]
         self._cuts = np.cumsum(sizes)[:-1].tolist()
-        self.interval_ns = settings.interval_ns
-        self.traffic = settings.traffic
-        # A network that is too large is refused before its traffic is drawn.
-        route_table(topology)
-        self.plan: Plan = make_plan(self.traffic, topology, 0)
-        self.events = make_events(settings.events, topology)
-        check_events(self.events, settings.switch)
-        self._congestion_control = read_congestion_control(settings.congestion_control, topology)
         features = check_feature_names(settings.features)
         self.probes = Probes(settings.probes, features, topology)
         self.reward: Reward[RewardInputs, FloatArray] = Reward(settings.reward, NETWORK_REWARDS)
@@ -110,15 +88,13 @@ class NetworkTask:
             n_probes=len(self.probes.pairs),
         )
         self.observation_space = self.features.space
+        # Such as `port0.backlog` or `host3.rate`.
+        self.observation_labels = self.features.labels
+        self._host_rates_bps = np.array([port.rate_bps for port in hosts], np.float64)
+        # Where the default reward is the only term, its weight.
+        weights = self.reward.weights
+        self._delivery_weight = weights[DELIVERY] if list(weights) == [DELIVERY] else None
         self._pairs: dict[tuple[str, str], int] | None = None
-        self.deliverable_bps = 0.0
-        self.activity: Activity | None = None
-        self._check_applications()
-
-    @property
-    def observation_labels(self) -> list[str]:
-        """Name of each position of the observation, such as `port0.backlog` or `host3.rate`."""
-        return self.features.labels
 
     @property
     def action_map(self) -> DecisionMap:
@@ -168,68 +144,30 @@ class NetworkTask:
         assert found is not None
         return found
 
-    def active_flows(self) -> npt.NDArray[np.bool_]:
-        """Return which flows of the plan are active until the next decision, (F,).
-
-        This is the truth (`Activity.flows`), for oracles alone.
-
-        Raises:
-            BackendError: No episode has begun.
-        """
-        if self.activity is None:
-            raise needs_reset()
-        return self.activity.flows()
-
-    def another(self) -> Self:
-        """Return the same task for another copy, whose traffic is its own."""
-        return copy.copy(self)
-
     def backend_options(self) -> dict[str, object]:
         """Return what a backend that is made by name is told, as far as it has such options."""
-        options = self.settings.backend_options()
-        if isinstance(self.plan, AppPlan):
-            options["generator"] = APPS
-        return options | {
+        return super().backend_options() | {
             "flow_matrix": self.features.has_flow_matrix,
             "probes": self.probes.pairs,
         }
 
     def default_options(self) -> dict[str, object]:
         """Return what `backend_options` is where nobody asks for anything."""
-        plain = type(self.settings)().backend_options()
-        return plain | {"flow_matrix": False, "probes": ()}
+        return super().default_options() | {"flow_matrix": False, "probes": ()}
 
-    def draw_seed(self, generator: np.random.Generator) -> int:
-        """Draw the seed of an episode's plan."""
-        return int(generator.integers(SEED_LIMIT))
-
-    def begin(self, seed: int, options: Mapping[str, Any]) -> NetworkEpisode:
-        """Return a new episode.
+    def take(self, plan: Plan) -> None:
+        """Work out what the plan's flows get together, where the reward asks for it.
 
         Args:
-            seed: Seed of its plan.
-            options: ``traffic`` replaces the traffic from now on.
-
-        Raises:
-            ConfigError: Unknown option, or traffic that does not fit.
+            plan: The plan.
         """
-        check_keys(options, self.options, "options")
-        before = self.traffic, self.plan
-        self.traffic = options.get("traffic", self.traffic)
-        try:
-            self.plan = make_plan(self.traffic, self.topology, seed)
-            self._check_applications()
-            if DELIVERY in self.reward.weights:
-                self._fill()
-            if isinstance(self.plan, AppPlan):
-                self.plan.check_machine()
-        except BaseException:
-            # What is refused once must not be refused for ever.
-            self.traffic, self.plan = before
-            raise
-        return NetworkEpisode(
-            self.plan, seed, self._congestion_control, self.marks, tuple(self.events)
-        )
+        if DELIVERY not in self.reward.weights:
+            return
+        pairs = plan.pair_counts()
+        if pairs != self._pairs:
+            # Filling a large network takes longer than its reset, and most plans keep their pairs.
+            self._pairs = pairs
+            self.deliverable_bps = deliverable_bps(self.topology, plan)
 
     def read(self, actions: Sequence[Any] | npt.NDArray[Any]) -> list[FloatArray]:
         """Return what actions mean to each decision, 0 to 1 each, (E, n).
@@ -272,13 +210,49 @@ class NetworkTask:
             commands |= decision.commands(own)
         return commands
 
-    def _fill(self) -> None:
-        """Work out what the plan's flows get together."""
-        pairs = self.plan.pair_counts()
-        if pairs != self._pairs:
-            # Filling a large network takes longer than its reset, and most plans keep their pairs.
-            self._pairs = pairs
-            self.deliverable_bps = deliverable_bps(self.topology, self.plan)
+    def observe(
+        self,
+        made: Measured,
+        values: Sequence[FloatArray],
+        *,
+        is_first: bool = False,
+        measured: Mask | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """Return what the agent sees, (E, n).
+
+        Args:
+            made: What the intervals led to.
+            values: What is in force of each decision, (E, n) each.
+            is_first: Whether an episode begins, so that every change is 0.
+            measured: As `FeatureSet.observe` takes it.
+        """
+        return self.features.observe(
+            made.interval, joined(values), is_first=is_first, measured=measured
+        )
+
+    def terms(self, made: Measured, values: Sequence[FloatArray]) -> Mapping[str, FloatArray]:
+        """Return each reward term times its weight, (E,) each.
+
+        Args:
+            made: What the intervals led to.
+            values: What is in force of each decision, (E, n) each.
+
+        Raises:
+            ConfigError: A term returns something else than one number a copy.
+        """
+        if self._delivery_weight is not None:
+            return {DELIVERY: self._delivery_weight * made.totals.delivery}
+        decided: dict[str, Callable[[], FloatArray]] = {}
+        for decision, own in zip(self.decisions, values, strict=True):
+            decided.update(decision.reward_inputs(own, made.interval))
+        terms = self.reward.terms(
+            RewardInputs(made.interval, made.totals, decided, self._host_rates_bps)
+        )
+        for name, term in terms.items():
+            if np.shape(term) != (len(made.duration_s),):
+                allowed = f"one number for each of {len(made.duration_s)} copies: reduce the last"
+                raise ConfigError(f"reward.{name}", f"of shape {np.shape(term)}", f"{allowed} axis")
+        return terms
 
     def _make_action_space(self) -> gym.Space[Any]:
         spaces: dict[str, gym.Space[Any]] = {
@@ -288,7 +262,3 @@ class NetworkTask:
             return next(iter(spaces.values()))
         parts = gym.spaces.Dict(spaces)
         return gym.spaces.flatten_space(parts) if self.is_flat else parts
-
-    def _check_applications(self) -> None:
-        if isinstance(self.plan, AppPlan) and self.settings.generator != "native":
-            raise ConfigError("generator", self.settings.generator, "native, beside apps")

@@ -15,11 +15,8 @@ import pytest
 
 from dcgym.backends.emulation.devices.backend import EmulatedDevicePool
 from dcgym.backends.emulation.devices.pod import DevicePod
-from dcgym.backends.emulation.devices.stations import draw_requests
 from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS
-from dcgym.backends.simulation.accelerators import AcceleratorTwin
 from dcgym.errors import BackendError, ConfigError
-from dcgym.tasks.accelerators.presets import make_pool_of_devices
 from dcgym.tasks.accelerators.protocol import NOTHING, DeviceCommands, DeviceEpisode, DeviceState
 from dcgym.testing import check_contract
 from tests.support.waiting import wait_for
@@ -62,25 +59,6 @@ def run(
     pool.apply(DeviceCommands(rule, **more))
     pool.advance(int(seconds * SECOND))
     return pool.read()
-
-
-def test_requests_are_those_of_the_twin() -> None:
-    # Service at the twin's processors with infinitely many workers is what they ask for.
-    spec = {**POOL, "applications": [{"name": "a", "demand": "exponential"}]}
-    made = make_pool_of_devices(spec)
-    drawn = draw_requests(made, 9, 40.0, 5 * SECOND)
-    twin = AcceleratorTwin(made, record_limit=1000)
-    twin.reset([DeviceEpisode(9, 40.0)])
-    twin.advance(5 * SECOND)
-    records = twin.records(FLOWS)
-    assert np.array_equal(drawn["arrival_ns"][records["request"]], records["arrival_ns"])
-    assert len(drawn) == twin.read().arrivals[0]
-    # Those that found a worker free took what they asked for.
-    alone = records[np.diff(records["arrival_ns"], prepend=-(10**10)) > 10**9]
-    at_host = alone[alone["device"] == 0]
-    asked = drawn["demand_ns"][at_host["request"], 0]
-    assert np.array_equal(at_host["end_ns"] - at_host["arrival_ns"], asked)
-    assert drawn["demand_ns"].mean() == pytest.approx(20e6, rel=0.3)
 
 
 def vars_of(state: DeviceState) -> dict[str, npt.NDArray[Any]]:

@@ -16,10 +16,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import dcgym
-from dcgym.backends.simulation import draw_arrivals
 from dcgym.policies.balancing import KnapsackPolicy
 from dcgym.policies.registry import make_policy
 from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.testing import check_contract
 from dcgym.traffic.sizes import exponential
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -154,3 +156,32 @@ def test_twin_error_refuses_what_it_cannot_compare() -> None:
         check_suite(replace(twin_error_suite(), policies=("oracle",)))
     with pytest.raises(ConfigError, match=r"^episode_s"):
         replace(twin_error_suite(), warmup_s=5.0, episode_s=5.0)
+
+
+# What draws and follows the requests of emulated pools. Only the emulator needs Mininet.
+WITHOUT_SIMULATION = """
+import importlib, pkgutil, sys
+sys.modules["dcgym.native._simulation"] = None
+import dcgym.backends.emulation as emulation
+for module in pkgutil.walk_packages(emulation.__path__, f"{emulation.__name__}."):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            assert error.name == "mininet", error
+from dcgym.backends.emulation.pool.flows import PoolFlows
+from dcgym.tasks.accelerators import make_pool_of_devices
+from dcgym.tasks.accelerators.arrivals import draw_requests
+from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing.arrivals import draw_arrivals
+PoolFlows(make_scenario("testbed-7"), 10, 0)
+flows = draw_arrivals("testbed-7", 1, 10**9)
+requests = draw_requests(make_pool_of_devices("accelerator-pool"), 1, 100.0, 10**9)
+print(len(flows) > 0, len(requests) > 0)
+"""
+
+
+def test_pools_are_emulated_where_no_simulation_is_built() -> None:
+    command = [sys.executable, "-c", WITHOUT_SIMULATION]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "True True\n", done.stderr

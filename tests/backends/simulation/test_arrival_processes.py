@@ -13,9 +13,10 @@ from scipy import optimize, sparse
 from scipy.sparse import linalg
 
 from dcgym.backends.records import FLOWS, SUMMARY
-from dcgym.backends.simulation import BalancingTwin, draw_arrivals
+from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import Event, make_scenario, server_group
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import constant, exponential
 from tests.support.pools import SECOND, arrays_of, check_mean, means_us, pool, run

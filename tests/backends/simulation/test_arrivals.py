@@ -1,4 +1,4 @@
-"""The flows drawn for the emulation are those that the twin serves, bit for bit."""
+"""The flows and requests drawn for the emulation are those that the twins serve, bit for bit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from dcgym.backends.records import FLOWS
-from dcgym.backends.simulation import BalancingTwin, draw_arrivals
+from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.errors import ConfigError
+from dcgym.tasks.accelerators import make_pool_of_devices
+from dcgym.tasks.accelerators.arrivals import draw_requests
+from dcgym.tasks.accelerators.protocol import DeviceEpisode
 from dcgym.tasks.balancing import Event, make_scenario
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from tests.support.pools import SECOND
 
 pytestmark = pytest.mark.simulation
@@ -63,3 +67,29 @@ def test_a_longer_draw_begins_with_the_shorter_one() -> None:
 def test_wrong_arguments_are_named(seed: int, until_ns: int) -> None:
     with pytest.raises(ConfigError, match=r"^(seed|until_ns): value"):
         draw_arrivals("testbed-7", seed, until_ns)
+
+
+def test_twin_and_draw_agree_on_requests_bit_for_bit() -> None:
+    # A worker for each request: its time of service is what it asks for.
+    device = {"kind": "cpu", "workers": 1000, "service": {"a": "20ms", "b": "5ms"}}
+    spec = {
+        "groups": [{"name": "server", "count": 1, "devices": [device]}],
+        "applications": [{"name": "a", "demand": "exponential"}, {"name": "b", "share": 2}],
+        "events": [
+            {"at": 1.0, "kind": "rate", "value": 900.0},
+            {"at": 2.0, "kind": "device-failure", "servers": [0], "device": 0},
+            {"at": 3.0, "kind": "rate", "value": 50.0},
+        ],
+    }
+    pool = make_pool_of_devices(spec)
+    drawn = draw_requests(pool, 9, 100.0, 5 * SECOND)
+    twin = AcceleratorTwin(pool.changed(events=pool.events[::2]), record_limit=10_000)
+    twin.reset([DeviceEpisode(9, 100.0)])
+    twin.advance(10 * SECOND)
+    records = np.sort(twin.records(FLOWS), order="request")[: len(drawn)]
+    assert len(drawn) > 1500
+    for name, same in (("arrival_ns",) * 2, ("application",) * 2, ("flow", "request")):
+        np.testing.assert_array_equal(drawn[name], records[same])
+    np.testing.assert_array_equal(
+        drawn["demand_ns"][:, 0], records["end_ns"] - records["arrival_ns"]
+    )

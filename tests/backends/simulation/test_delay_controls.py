@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dcgym.native import require_packets
+from dcgym.native import require
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow
@@ -38,7 +38,7 @@ class Event(NamedTuple):
 
 
 def answers(name: str, *events: Event) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = require_packets().replay(name, list(events))
+    found: list[tuple[int, int]] = require("_packets").replay(name, list(events))
     return found
 
 

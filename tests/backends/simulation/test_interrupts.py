@@ -12,15 +12,16 @@ import pytest
 
 from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
-from dcgym.backends.simulation.arrivals import draw_arrivals
 from dcgym.backends.simulation.packets import PacketTwin
-from dcgym.backends.simulation.placement import FlowLevelModel, ideal_link_bps
+from dcgym.backends.simulation.placement import FlowLevelModel
 from dcgym.errors import BackendError
 from dcgym.tasks.accelerators.protocol import DeviceEpisode
 from dcgym.tasks.balancing import server_group
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.placement.data_centre import DATA_CENTRES
+from dcgym.tasks.placement.links import ideal_link_bps
 from dcgym.tasks.placement.view import AssignmentRule, Failures
 from dcgym.topologies import make_topology
 from dcgym.traffic import make_plan

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dcgym.backends.records import EVENT_RECORDS
 from dcgym.backends.simulation.network_config import TRANSPORTS
-from dcgym.native import require_packets
+from dcgym.native import require
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow
@@ -129,7 +129,7 @@ def test_poisson_datagrams_wait_as_in_an_m_d_1_queue() -> None:
 
 
 def test_burst_and_packet_sizes_are_those_of_the_emulation() -> None:
-    twin = require_packets()
+    twin = require("_packets")
     native = pytest.importorskip("dcgym.native._native")
     for rate_bps in (8_000, 10**6, 10**7, 5 * 10**7, 10**8, 10**9, 10**10, 10**11):
         for frame_bytes in (1514, 9014):

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from dcgym.errors import ConfigError
-from dcgym.native import require_packets
+from dcgym.native import require
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import Link, Topology
 from dcgym.traffic import Flow
@@ -64,7 +64,7 @@ def _received(twin: TracedTwin) -> int:
 def test_spray_takes_the_high_half_of_each_draw() -> None:
     random = Splitmix(7)
     expected = [random.below(4) for _ in range(50)]
-    assert require_packets().choose_paths("spray", [1.0] * 4, [0] * 4, 7, 50) == expected
+    assert require("_packets").choose_paths("spray", [1.0] * 4, [0] * 4, 7, 50) == expected
 
 
 def test_drill_takes_the_shortest_of_two_and_the_remembered() -> None:
@@ -81,7 +81,7 @@ def test_drill_takes_the_shortest_of_two_and_the_remembered() -> None:
         # Python's minimum is the first of equal ones, too.
         remembered = min(candidates, key=lambda port: queues[port])
         expected.append(remembered)
-    assert require_packets().choose_paths("drill", [1.0] * 4, queues, 7, 50) == expected
+    assert require("_packets").choose_paths("drill", [1.0] * 4, queues, 7, 50) == expected
     assert set(expected[5:]) == {1, 3}
 
 
@@ -221,9 +221,9 @@ def test_the_same_seed_gives_the_same_bits_and_a_copy_goes_on_alike(path_rule: s
 
 
 def test_plb_moves_after_twelve_rounds_with_half_marked() -> None:
-    limits = require_packets().PLB_LIMITS
+    limits = require("_packets").PLB_LIMITS
     assert limits == (128, 12, 3, 60 * SECOND)
-    trace = require_packets().trace_plb
+    trace = require("_packets").trace_plb
     half = (10, 5, False, SECOND)
     assert trace(limits, [half] * 25) == ([False] * 11 + [True]) * 2 + [False]
     # One round with less than half begins anew.
@@ -237,9 +237,9 @@ def test_plb_moves_after_twelve_rounds_with_half_marked() -> None:
 
 
 def test_flowbender_moves_after_one_round_with_over_five_percent_marked() -> None:
-    limits = require_packets().FLOWBENDER_LIMITS
+    limits = require("_packets").FLOWBENDER_LIMITS
     rounds = [(100, 5, False, SECOND), (100, 6, False, SECOND), (100, 100, True, SECOND)]
-    assert require_packets().trace_plb(limits, rounds) == [False, True, True]
+    assert require("_packets").trace_plb(limits, rounds) == [False, True, True]
 
 
 def test_a_relabelled_flow_leaves_the_path_that_marks() -> None:

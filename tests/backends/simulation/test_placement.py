@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.placement import FlowLevelModel, ideal_link_bps
+from dcgym.backends.simulation.placement import FlowLevelModel
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.placement.data_centre import DATA_CENTRES, DataCentre, fat_tree
+from dcgym.tasks.placement.links import ideal_link_bps
 from dcgym.tasks.placement.view import COLUMNS, AssignmentRule, Failures
 from dcgym.traffic.vips import SyntheticVips, VipTable
 from tests.support.vip_paths import flows_of, graph_of, loads_of

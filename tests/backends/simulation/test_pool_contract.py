@@ -12,7 +12,7 @@ from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, RecordKind
 from dcgym.backends.registry import POOLS, make_backend
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.errors import ConfigError
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 from dcgym.tasks.balancing import Resource, ServerGroup, Vip, make_scenario
 from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
@@ -174,7 +174,7 @@ def test_what_the_compiled_twin_lacks_is_refused(change: dict[str, Any], message
 
 
 def test_table_has_all_compiled_rules_in_their_order() -> None:
-    assert [rule.number for rule in RULES.values()] == list(range(require_simulation().N_RULES))
+    assert [rule.number for rule in RULES.values()] == list(range(require("_simulation").N_RULES))
     assert set(RULES) - set(kernel_rules()) == {
         *("gsq", "gsq2", "oracle", "oracle2", "earliest-finish"),
     }

@@ -9,10 +9,11 @@ import pytest
 from scipy import stats
 
 from dcgym.backends.records import FLOWS, SUMMARY
-from dcgym.backends.simulation import BalancingTwin, draw_arrivals
+from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import BackendError
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing import Scenario, server_group
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.tasks.balancing.records import OUTCOMES
 from dcgym.traffic.http import Application, Correlation, Stage
 from dcgym.traffic.sizes import (
@@ -54,7 +55,7 @@ def test_mg1_waits_by_pollaczek_khinchine(name: str) -> None:
 def test_samples_have_the_moments_and_the_distribution_of_the_description(name: str) -> None:
     law, n = LAWS[name], 200_000
     kind = DISTRIBUTION_KINDS.index(law.kind)
-    drawn = require_simulation().sample(kind, law.mean_ns, law.shape or 0.0, 5, n, list(law.points))
+    drawn = require("_workload").sample(kind, law.mean_ns, law.shape or 0.0, 5, n, list(law.points))
     assert abs(drawn.mean() - law.mean_ns) < 4 * drawn.std() / math.sqrt(n)
     assert drawn.var() / law.mean_ns**2 == pytest.approx(law.squared_variation, rel=0.05)
     at = np.quantile(drawn, np.linspace(0.01, 0.99, 50)) + 0.5
@@ -212,7 +213,7 @@ def test_draining_ends_at_its_limit() -> None:
 
 
 def test_the_normal_distribution_function_is_right_and_quick_logarithms_are_bracketed() -> None:
-    native = require_simulation()
+    native = require("_workload")
     for z in np.concatenate([np.linspace(-36.9, 8, 500), [0.0]]):
         expected = float(stats.norm.cdf(z))
         assert native.normal_cdf(z) == pytest.approx(expected, rel=2e-8, abs=0)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing import server_group
 from dcgym.traffic.analysis.processor_sharing import sharing_times
 from dcgym.traffic.http import Application, Stage
@@ -38,7 +38,7 @@ def ends_ns(
     """Return when each job ends; resources holds "c" (CPU) or "i" (I/O) for each stage."""
     stages = np.ascontiguousarray(demands_ns.reshape(len(arrivals_ns), -1))
     is_cpu = [resource == "c" for resource in resources]
-    found: IntArray = require_simulation().station_ends(
+    found: IntArray = require("_simulation").station_ends(
         workers, slots, arrivals_ns, stages, is_cpu, period_ns, *change
     )
     return found

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dcgym.native import require_packets
+from dcgym.native import require
 from dcgym.topologies import base_rtt_ns, make_topology, slowest_frame_ns
 from dcgym.traffic import Flow
 from tests.support.packets import MSS, SECOND, START_NS, begin, series
@@ -39,7 +39,7 @@ def ack(now_us: int, rtt_us: int, acked: int, **more: bool) -> Event:
 
 
 def answers(events: list[Event]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = require_packets().replay("swift", events)
+    found: list[tuple[int, int]] = require("_packets").replay("swift", events)
     return found
 
 

@@ -24,7 +24,7 @@ from dcgym.backends.emulation.devices.counts import DeviceCounts
 from dcgym.backends.emulation.devices.events import DeviceEvents
 from dcgym.backends.emulation.devices.pod import DevicePod
 from dcgym.backends.emulation.devices.requests import DeviceRequests
-from dcgym.backends.emulation.devices.stations import Stations, draw_requests
+from dcgym.backends.emulation.devices.stations import Stations
 from dcgym.backends.emulation.pool.checks import check_rule
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.records import (
@@ -41,6 +41,7 @@ from dcgym.backends.records import (
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.native import require
+from dcgym.tasks.accelerators.arrivals import draw_requests
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.accelerators.presets import PoolSpec, make_pool_of_devices
 from dcgym.tasks.accelerators.protocol import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.simulation.accelerators import OUTCOMES, UNDER_WAY
+from dcgym.tasks.accelerators.records import OUTCOMES, UNDER_WAY
 from dcgym.tasks.balancing.records import NOBODY
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 

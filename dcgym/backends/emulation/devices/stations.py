@@ -1,4 +1,4 @@
-"""From a pool of servers with accelerators to hosts, stations and requests of an emulated pod.
+"""From a pool of servers with accelerators to hosts and stations of an emulated pod.
 
 A station is a device: workers of its own behind an address of its own, at a host of the pod. The
 hosts of a server share a switch, as devices share a server's bus.
@@ -8,39 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from dcgym.backends.emulation.wire.device_messages import AgentSettings
 from dcgym.backends.emulation.wire.layout import vip_ports
-from dcgym.backends.records import FLOWS
-from dcgym.backends.simulation.accelerators import AcceleratorTwin
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
-from dcgym.tasks.accelerators.agents import Agents
-from dcgym.tasks.accelerators.devices import MOST_WORKERS, Device
-from dcgym.tasks.accelerators.pool import AcceleratorPool, DeviceGroup
-from dcgym.tasks.accelerators.protocol import DeviceEpisode
+from dcgym.tasks.accelerators.devices import Device
+from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.balancing import DataPlane, Scenario, ServerGroup, ServerPool, Workload
 from dcgym.tasks.balancing.servers import Resource
 from dcgym.topologies import Topology, pod
 from dcgym.traffic.http import Application, HttpServer, Stage
 from dcgym.traffic.sizes import Distribution
 
-__all__ = ["Stations", "draw_requests"]
+__all__ = ["Stations"]
 
 CLIENTS = 4
 QUEUE = "4MB"
 NO_LIMIT = 1_000_000
-_REQUEST_DTYPE = np.dtype(
-    [
-        ("arrival_ns", "<i8"),
-        ("flow", "<u8"),
-        ("demand_ns", "<i8", (1,)),
-        ("application", "<u4"),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -169,48 +154,3 @@ class Stations:
             delay_ns=agents.delay_ns,
             loss=float(agents.loss),
         )
-
-
-def draw_requests(
-    pool: AcceleratorPool, seed: int, rate_per_s: float, until_ns: int
-) -> npt.NDArray[np.void]:
-    """Return the requests that arrive in a pool, those of the twin with this seed and rate.
-
-    The twin serves them itself, each at once by a worker of its own: when it ends minus when it
-    came is what it asks for.
-
-    Args:
-        pool: Applications, gaps and ``rate`` events.
-        seed: Seed of the episode.
-        rate_per_s: Requests a second at its beginning.
-        until_ns: End of the time that is drawn.
-
-    Returns:
-        A structured array in order of arrival: arrival_ns, flow (their numbers), demand_ns (at the
-        first server's processors), application.
-    """
-    first = pool.groups[0].devices[0]
-    service = {
-        one.name: max(round(first.time_ns(one.name, one.gflop)), 1) for one in pool.applications
-    }
-    alone = Device("cpu", MOST_WORKERS, service_ns=service)
-    twin = AcceleratorTwin(
-        pool.changed(
-            groups=(DeviceGroup("all", 1, (alone,)),),
-            agents=Agents("none"),
-            events=tuple(event for event in pool.events if event.kind == "rate"),
-        ),
-        record_limit=10**9,
-    )
-    twin.reset([DeviceEpisode(seed, rate_per_s)])
-    twin.advance(until_ns)
-    # Those that have come by then also end.
-    twin.advance(until_ns + 64 * int(max(service.values())))
-    records = np.sort(twin.records(FLOWS), order="request")
-    records = records[records["arrival_ns"] <= until_ns]
-    drawn = np.zeros(len(records), _REQUEST_DTYPE)
-    for name in ("arrival_ns", "application"):
-        drawn[name] = records[name]
-    drawn["flow"] = records["request"]
-    drawn["demand_ns"][:, 0] = records["end_ns"] - records["arrival_ns"]
-    return drawn

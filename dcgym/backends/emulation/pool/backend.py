@@ -35,10 +35,10 @@ from dcgym.backends.records import (
     RecordMakers,
     find_records,
 )
-from dcgym.backends.simulation import draw_arrivals
 from dcgym.config import check_in, check_int
 from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.monitors.balancer.layout import SERVERS
+from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
 from dcgym.tasks.balancing.protocol import (
     NOTHING,

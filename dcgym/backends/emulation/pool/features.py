@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dcgym.monitors.balancer.layout import REGION, BalancerRegion
 from dcgym.monitors.balancer.reducers import REDUCERS
-from dcgym.native import require, require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing import Scenario
 from dcgym.tasks.balancing.rules import RULES, check_kernel_rule
 
@@ -97,7 +97,7 @@ class PoolFeatures:
     """
 
     def __init__(self, scenario: Scenario, region_map_fds: Sequence[int], vip: int) -> None:
-        self._simulation = require_simulation()
+        self._workload = require("_workload")
         self._n_servers = scenario.n_servers
         first, end = vip * REGION.itemsize, (vip + 1) * REGION.itemsize
         self._maps = [mmap.mmap(fd, end, prot=mmap.PROT_READ) for fd in region_map_fds]
@@ -142,7 +142,7 @@ class PoolFeatures:
         if not samples["time_ms"].any():
             return np.zeros(len(REDUCERS))
         words = np.ascontiguousarray(samples).view(np.uint32)
-        found: FloatArray = self._simulation.reduce(words, now_ms)
+        found: FloatArray = self._workload.reduce(words, now_ms)
         return found
 
     def close(self) -> None:

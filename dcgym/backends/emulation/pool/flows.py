@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.records import Record
-from dcgym.native import require_simulation
+from dcgym.native import require
 from dcgym.tasks.balancing.protocol import CompletionTimes
 from dcgym.tasks.balancing.records import (
     COMPLETED,
@@ -50,7 +50,7 @@ class PoolFlows:
         self._dtype = flow_dtype(len(scenario.pool.resources))
         self._record_limit, self._warm_up_ns = record_limit, warm_up_ns
         self._results: RequestResults | None = None
-        self._make_times = require_simulation().CompletionTimes
+        self._make_times = require("_workload").CompletionTimes
 
     def begin(self, drawn: npt.NDArray[np.void], results: RequestResults, start_ns: int) -> None:
         """Follow a new episode.

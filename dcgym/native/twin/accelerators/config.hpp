@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/distribution.hpp"
+#include "core/request_source.hpp"
 #include "device_rules.h"
 
 namespace dcgym::twin::accelerators {
@@ -24,11 +24,6 @@ struct DeviceConfig {
 struct ServerConfig {
     double weight;
     std::vector<DeviceConfig> devices; // `devices` of them
-};
-
-struct ApplicationConfig {
-    double share;        // of the requests
-    Distribution demand; // of mean 1
 };
 
 // The numbers of dcgym.tasks.accelerators.agents.KINDS.
@@ -64,12 +59,9 @@ struct ScheduledChange {
     double value;
 };
 
-struct Config {
+struct Config : RequestWorkload {
     std::vector<ServerConfig> servers;
-    std::vector<ApplicationConfig> applications;
     AgentConfig agents;
-    Distribution gaps; // between requests, of mean 1
-    uint64_t requests; // of an episode; 0: they come without end
     int64_t latency_ns;
     uint32_t threshold; // of prt, per cent
     int64_t max_age_ns;

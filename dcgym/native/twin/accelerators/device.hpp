@@ -2,20 +2,12 @@
 // A device: workers that serve in order of arrival, and the agent that watches them.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "config.hpp"
 #include "fifo.hpp"
 
 namespace dcgym::twin::accelerators {
-
-struct Request {
-    uint64_t number = 0;
-    int64_t arrival_ns = 0; // at the device
-    double demand = 0;      // of mean 1
-    uint16_t application = 0;
-};
 
 // What agents read comes first: reports are most of the events, and this is one cache line.
 struct alignas(64) Device {
@@ -43,8 +35,7 @@ struct alignas(64) Device {
         since_ns = now_ns;
     }
     int64_t service_ns(const Request &request) const {
-        const double ns = request.demand * config->service_ns[request.application] / speed;
-        return ns < 1 ? 1 : static_cast<int64_t>(std::min(ns + 0.5, 0x1p53));
+        return whole_service_ns(request.demand * config->service_ns[request.application] / speed);
     }
 };
 

@@ -3,7 +3,6 @@
 #include "simulation.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "device_ring.h"
 #include "fixed_weights.h"
@@ -11,10 +10,7 @@
 namespace dcgym::twin::accelerators {
 namespace {
 
-enum Stream : uint64_t { arrival_stream, request_stream, balancer_stream, loss_stream };
-
-constexpr int64_t never = std::numeric_limits<int64_t>::max();
-constexpr double ns_per_s = 1e9;
+constexpr int64_t never = RequestSource::never;
 constexpr size_t most_requests = 1 << 24;
 
 } // namespace
@@ -26,8 +22,7 @@ Simulation::Simulation(std::shared_ptr<const Config> config)
 
 void Simulation::reset(uint64_t seed, double rate_per_s) {
     now_ns_ = 0;
-    events_ = number_ = ticks_ = 0;
-    seed_ = seed;
+    events_ = ticks_ = 0;
     next_change_ = 0;
     departures_.clear();
     reports_.clear();
@@ -51,14 +46,12 @@ void Simulation::reset(uint64_t seed, double rate_per_s) {
     server_turns_.assign(servers_, {});
     clock_ = 0;
     turn_ = 0;
-    arrivals_ = Splitmix(stream_seed(seed, arrival_stream, 0));
-    losses_ = Splitmix(stream_seed(seed, loss_stream, 0));
-    random_ = stream_seed(seed, balancer_stream, 0);
-    rate_per_s_ = rate_per_s;
+    source_ = RequestSource(*config_, seed, rate_per_s);
+    losses_ = Splitmix(stream_seed(seed, RequestSource::loss_stream, 0));
+    random_ = stream_seed(seed, RequestSource::balancer_stream, 0);
     build_pool();
     build_rings();
     start_agents();
-    plan_arrival();
     plan_others();
 }
 
@@ -121,20 +114,11 @@ void Simulation::build_rings() {
     }
 }
 
-void Simulation::plan_arrival() {
-    next_arrival_ns_ = never;
-    const bool is_over = config_->requests > 0 && number_ >= config_->requests;
-    if (rate_per_s_ > 0 && !is_over) {
-        const double gap_ns = config_->gaps.draw(arrivals_.uniform()) * ns_per_s / rate_per_s_;
-        next_arrival_ns_ = now_ns_ + static_cast<int64_t>(std::min(gap_ns + 0.5, 0x1p60));
-    }
-}
-
 void Simulation::advance(int64_t until_ns, Interrupt &call) {
     Interrupt::Events events(call);
     for (;;) {
         const int64_t departure_ns = departures_.empty() ? never : departures_.first_ns();
-        const int64_t at_ns = std::min({departure_ns, next_arrival_ns_, next_other_ns_});
+        const int64_t at_ns = std::min({departure_ns, source_.next_ns(), next_other_ns_});
         if (at_ns > until_ns)
             break;
         now_ns_ = at_ns;
@@ -207,18 +191,10 @@ uint32_t Simulation::choose(uint64_t hash) {
     return server * static_cast<uint32_t>(devices) + device;
 }
 
-// What a request asks for comes from its own stream: nothing that is done to others matters.
 void Simulation::arrive() {
-    Splitmix own(stream_seed(seed_, request_stream, number_));
-    const uint64_t hash = own.next();
-    Request request{number_++, now_ns_, 0, 0};
-    double left = config_->applications.size() > 1 ? own.uniform() : 0;
-    while (request.application + 1U < config_->applications.size() &&
-           (left -= config_->applications[request.application].share) >= 0)
-        request.application++;
-    request.demand = config_->applications[request.application].demand.draw(own.uniform());
+    uint64_t hash = 0;
+    const Request request = source_.come(now_ns_, hash);
     interval_.arrivals++;
-    plan_arrival();
     const uint32_t number = choose(hash);
     if (number == DCGYM_NO_SERVER) {
         interval_.lost++;
@@ -313,11 +289,8 @@ std::vector<Record> Simulation::under_way() const {
 
 void Simulation::change() {
     const ScheduledChange &change = config_->changes[next_change_++];
-    if (change.change == Change::rate) {
-        // Gaps have no memory in the default; others begin anew.
-        rate_per_s_ = change.value;
-        return plan_arrival();
-    }
+    if (change.change == Change::rate)
+        return source_.set_rate(change.value, now_ns_);
     for (const uint32_t device : change.targets)
         apply(change, device);
     build_pool();

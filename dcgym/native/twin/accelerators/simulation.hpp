@@ -22,7 +22,7 @@
 
 namespace dcgym::twin::accelerators {
 
-// The numbers of dcgym.backends.simulation.accelerators: OUTCOMES, and UNDER_WAY.
+// The numbers of dcgym.tasks.accelerators.records: OUTCOMES, and UNDER_WAY.
 enum class Outcome : uint32_t { completed, dropped, lost, under_way };
 
 struct Record {
@@ -118,7 +118,6 @@ class Simulation {
     };
 
     // simulation.cpp
-    void plan_arrival();
     void arrive();
     bool looks_at_reports() const;
     uint32_t choose(uint64_t hash);
@@ -150,12 +149,10 @@ class Simulation {
     std::shared_ptr<const Config> config_;
     size_t servers_;
     int64_t now_ns_ = 0;
-    uint64_t events_ = 0, seed_ = 0, number_ = 0, ticks_ = 0;
+    uint64_t events_ = 0, ticks_ = 0;
     uint32_t server_rule_ = DCGYM_RULE_ECMP, device_rule_ = DCGYM_DEVICE_RULE_SERVER_ONLY;
-    Distribution gaps_;
-    double rate_per_s_ = 0;
-    Splitmix arrivals_, losses_;
-    int64_t next_arrival_ns_ = 0;
+    RequestSource source_;
+    Splitmix losses_;
     int64_t next_other_ns_ = 0; // of changes and agents
     size_t next_change_ = 0;
     Departures departures_;

@@ -11,19 +11,11 @@
 #include <utility>
 
 #include "core/column.hpp"
+#include "core/read_workload.hpp"
 #include "python_signals.hpp"
 
 namespace dcgym::twin::accelerators {
 namespace {
-
-using Law = std::tuple<uint8_t, double, double, Distribution::Points>;
-
-Distribution law_of(const Law &law) {
-    const auto &[kind, mean, shape, points] = law;
-    if (kind > static_cast<uint8_t>(Kind::hyperexponential))
-        throw py::value_error("distribution: unknown kind " + std::to_string(kind));
-    return {static_cast<Kind>(kind), mean, shape, points};
-}
 
 std::vector<ServerConfig> servers_of(const py::dict &config, size_t applications) {
     using Row = std::tuple<bool, uint32_t, uint32_t, double, std::vector<double>>;
@@ -77,15 +69,9 @@ std::vector<ScheduledChange> changes_of(const py::dict &config, size_t servers) 
 
 std::shared_ptr<const Config> read_config(const py::dict &plain) {
     auto config = std::make_shared<Config>();
-    for (const auto &[share, law] :
-         plain["applications"].cast<std::vector<std::pair<double, Law>>>())
-        config->applications.push_back({share, law_of(law)});
-    if (config->applications.empty())
-        throw py::value_error("applications: at least one");
+    static_cast<RequestWorkload &>(*config) = read_request_workload(plain);
     config->servers = servers_of(plain, config->applications.size());
     config->agents = agents_of(plain["agents"].cast<py::dict>(), config->applications.size());
-    config->gaps = law_of(plain["gaps"].cast<Law>());
-    config->requests = plain["requests"].cast<uint64_t>();
     config->latency_ns = plain["latency_ns"].cast<int64_t>();
     config->threshold = plain["threshold"].cast<uint32_t>();
     config->max_age_ns = plain["max_age_ns"].cast<int64_t>();

@@ -10,7 +10,7 @@
 #include "delay_tree.hpp"
 #include "flow.hpp"
 #include "prequal.hpp"
-#include "reducers.hpp"
+#include "core/reducers.hpp"
 
 namespace dcgym::twin::balancing {
 

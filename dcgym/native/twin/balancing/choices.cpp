@@ -22,7 +22,7 @@ bool Simulation::waits(const Flow &flow) const {
 // end has left.
 void Simulation::run_to_choice(int64_t until_ns, Interrupt &call) {
     Interrupt::Events events(call);
-    while (held_.empty() && !(arrivals_end_ && open_ == 0)) {
+    while (held_.empty() && !(source_.has_ended() && open_ == 0)) {
         if (queue_.empty() || queue_.first().time_ns > until_ns)
             return;
         const int64_t time_ns = queue_.first().time_ns;

@@ -5,15 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "arrivals.hpp"
-#include "core/distribution.hpp"
-#include "correlation.hpp"
+#include "core/flow_source.hpp"
 #include "prequal_settings.hpp"
 #include "shared_resource.hpp"
 
 namespace dcgym::twin::balancing {
-
-constexpr size_t max_stages = 8;
 
 constexpr size_t max_resources = 8; // of a server
 
@@ -41,17 +37,6 @@ struct ServerConfig {
     std::vector<uint32_t> limits;          // of the flows at each, those that wait included
 };
 
-struct StageConfig {
-    uint8_t resource; // its number
-    Distribution time;
-    CorrelationConfig correlation;
-};
-
-struct ApplicationConfig {
-    double rate_per_s;
-    std::vector<StageConfig> stages;
-};
-
 struct ScheduledChange {
     int64_t at_ns;
     Change change;
@@ -64,11 +49,9 @@ struct Range {
     int64_t low, high;
 };
 
-struct Config {
+struct Config : FlowWorkload {
     std::vector<ServerConfig> servers;
     size_t resources; // of each server
-    std::vector<ApplicationConfig> applications;
-    ArrivalsConfig arrivals;
     uint32_t balancers;
     uint32_t backlog;
     uint32_t flow_table_buckets;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "config.hpp"
-#include "core/random.hpp"
 #include "rules.h"
 
 namespace dcgym::twin::balancing {
@@ -37,16 +36,11 @@ enum class Phase : uint8_t {
 // What a flow asks of each resource of a server.
 using Demand = std::array<int64_t, max_resources>;
 
-struct Flow {
-    Splitmix random; // the flow's own stream: its course does not disturb the others'
-    uint64_t hash;   // of the five-tuple
-    uint64_t number; // in order of arrival
-    int64_t arrival_ns;
+struct Flow : DrawnFlow {
     int64_t syn_ns;
     int64_t served_ns;
     int64_t end_ns;
     int64_t received_ns; // its request, by the server
-    std::array<int64_t, max_stages> demand_ns;
     double finish;  // of the stage in service, in the resource's virtual time; below 0: waiting
     uint32_t epoch; // of the server when the flow was placed
     uint64_t reported_speed;
@@ -56,7 +50,6 @@ struct Flow {
     uint32_t hashed; // version of its balancer's pool whose hash leads to its server; 0: none
     FlowId next;     // in the server's queue
     uint32_t user;   // who waits for its end; no_user: nobody
-    uint16_t application;
     uint16_t balancer;
     uint16_t server;
     Phase phase;
@@ -69,14 +62,6 @@ struct Flow {
     bool reported;  // its end is already in the statistics
     bool reporting; // its SYN-ACK brings the server's load to the balancer
     bool refused;   // a resource beyond the first had no room for it
-};
-
-// A flow as its client knows it; the dtype of dcgym.backends.simulation.draw_arrivals.
-struct Arrival {
-    int64_t arrival_ns;
-    uint64_t flow; // number in order of arrival
-    std::array<int64_t, max_stages> demand_ns;
-    uint16_t application;
 };
 
 class FlowStore {

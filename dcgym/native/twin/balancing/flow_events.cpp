@@ -6,6 +6,35 @@
 
 namespace dcgym::twin::balancing {
 
+void Simulation::arrive(size_t app, uint32_t user) {
+    const FlowId id = flows_.take();
+    if (owner(id) >= EventQueue::max_owners)
+        throw Refusal("over 16 million flows in flight: the servers are overloaded");
+    queue_.reserve(owner(id) + 1);
+    Flow &flow = flows_[id];
+    flow = {};
+    static_cast<DrawnFlow &>(flow) = source_.draw(app, now_ns_);
+    flow.user = user;
+    flow.served_ns = flow.end_ns = -1;
+    flow.finish = -1;
+    flow.server = no_server;
+    flow.balancer = no_balancer;
+    flow.outcome = Outcome::under_way;
+    open_++;
+    if (source_.drawn() == most_flows_)
+        source_.stop(queue_);
+    if (now_ns_ >= config_->warm_up_ns)
+        statistics_.arrivals++;
+    send(id, Phase::syn_at_balancer, 1);
+}
+
+void Simulation::ask_again(Flow &flow, int64_t end_ns) {
+    if (flow.user == no_user)
+        return;
+    source_.ask_again(flow.user, end_ns, queue_);
+    flow.user = no_user;
+}
+
 void Simulation::handle_flow(FlowId id) {
     switch (flows_[id].phase) {
     case Phase::syn_at_balancer:

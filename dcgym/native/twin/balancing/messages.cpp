@@ -197,7 +197,7 @@ void Simulation::flap(Message next) {
 // Each load has draws of its own, so that its way depends on the seed and on nothing else. The
 // emulation draws the same (dcgym.tasks.balancing.moving).
 void Simulation::begin_moving(const ScheduledChange &change) {
-    MovingLoad load{&change, stream_seed(seed_, moving_stream, moving_.size()), 0};
+    MovingLoad load{&change, stream_seed(seed_, FlowSource::moving_stream, moving_.size()), 0};
     load.at = dcgym_below(&load.random, static_cast<uint32_t>(change.targets.size()));
     visit(load, change.value);
     Message next{};

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/read_workload.hpp"
+
 namespace dcgym::twin::balancing {
 namespace {
 
@@ -42,61 +44,10 @@ size_t count_resources(const std::vector<ServerConfig> &servers) {
 }
 
 void check_stages(const Config &config) {
-    for (const ApplicationConfig &application : config.applications)
+    for (const FlowApplication &application : config.applications)
         for (const StageConfig &stage : application.stages)
-            if (stage.resource >= config.resources || application.stages.size() > max_stages)
-                throw py::value_error("applications: a resource that no server has, or more than " +
-                                      std::to_string(max_stages) + " stages");
-}
-
-using Law = std::tuple<uint8_t, double, double, Distribution::Points>;
-
-Distribution distribution(const Law &law) {
-    const auto &[kind, mean_ns, shape, points] = law;
-    if (kind > static_cast<uint8_t>(Kind::hyperexponential))
-        throw py::value_error("distribution: unknown kind " + std::to_string(kind));
-    return {static_cast<Kind>(kind), mean_ns, shape, points};
-}
-
-std::vector<ApplicationConfig> application_configs(const py::dict &config) {
-    using Stage = std::tuple<uint8_t, Law, double, double>;
-    std::vector<ApplicationConfig> applications;
-    for (const auto &[rate, stages] :
-         config["applications"].cast<std::vector<std::pair<double, std::vector<Stage>>>>()) {
-        ApplicationConfig application{rate, {}};
-        for (const auto &[resource, law, share, time_ns] : stages)
-            application.stages.push_back({resource, distribution(law), {share, time_ns}});
-        applications.push_back(std::move(application));
-    }
-    return applications;
-}
-
-ArrivalsConfig arrivals_config(const py::dict &plain) {
-    ArrivalsConfig arrivals;
-    arrivals.plain = plain["plain"].cast<bool>();
-    arrivals.gaps = distribution(plain["gaps"].cast<Law>());
-    arrivals.recorded = plain["recorded"].cast<std::vector<double>>();
-    arrivals.applications = plain["applications"].cast<std::vector<uint16_t>>();
-    arrivals.start = plain["start"].cast<double>();
-    arrivals.modulation.factors = plain["factors"].cast<std::vector<double>>();
-    arrivals.modulation.times_ns = plain["times_ns"].cast<std::vector<double>>();
-    arrivals.modulation.markov = plain["markov"].cast<bool>();
-    arrivals.modulation.phase = plain["phase"].cast<double>();
-    arrivals.users = plain["users"].cast<uint32_t>();
-    arrivals.think = distribution(plain["think"].cast<Law>());
-    return arrivals;
-}
-
-// Numbers of a recording and a modulation index arrays without a further look.
-void check_arrivals(const Config &config) {
-    const ArrivalsConfig &arrivals = config.arrivals;
-    if (arrivals.modulation.factors.size() != arrivals.modulation.times_ns.size())
-        throw py::value_error("arrivals: a time for each factor");
-    if (!arrivals.applications.empty() && arrivals.applications.size() != arrivals.recorded.size())
-        throw py::value_error("arrivals: an application for each recorded arrival");
-    for (const uint16_t application : arrivals.applications)
-        if (application >= config.applications.size())
-            throw py::value_error("arrivals: an application that is not there");
+            if (stage.resource >= config.resources)
+                throw py::value_error("applications: a resource that no server has");
 }
 
 std::vector<ScheduledChange> changes(const py::dict &config) {
@@ -119,10 +70,8 @@ std::shared_ptr<const Config> read_config(const py::dict &config, size_t record_
     const auto read = std::make_shared<Config>();
     read->servers = server_configs(config);
     read->resources = count_resources(read->servers);
-    read->applications = application_configs(config);
+    static_cast<FlowWorkload &>(*read) = read_flow_workload(config);
     check_stages(*read);
-    read->arrivals = arrivals_config(config["arrivals"].cast<py::dict>());
-    check_arrivals(*read);
     read->balancers = config["balancers"].cast<uint32_t>();
     read->backlog = config["backlog"].cast<uint32_t>();
     read->flow_table_buckets = config["flow_table_buckets"].cast<uint32_t>();

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -14,14 +13,11 @@
 
 #include "alias.h"
 #include "fixed_weights.h"
-#include "core/random.hpp"
 #include "delay_tree.hpp"
-#include "reducers.hpp"
 #include "rule_info.h"
 
 namespace py = pybind11;
 using namespace dcgym::twin::balancing;
-using dcgym::twin::Splitmix;
 
 namespace {
 
@@ -143,32 +139,6 @@ std::vector<uint32_t> fallback(uint32_t rule, std::vector<uint16_t> servers,
     return found;
 }
 
-py::array_t<double> reduce_samples(const py::array_t<uint32_t, py::array::c_style> &samples,
-                                   int64_t now_ms) {
-    if (samples.size() != 2 * DCGYM_RESERVOIR_SLOTS)
-        throw py::value_error("samples: 128 pairs of time and value expected");
-    dcgym_reservoir reservoir;
-    std::memcpy(&reservoir, samples.data(), sizeof reservoir);
-    const Reduced reduced = reduce(reservoir, now_ms);
-    py::array_t<double> out(n_reducers);
-    std::memcpy(out.mutable_data(), &reduced, sizeof reduced);
-    return out;
-}
-
-// Ages in events of the samples left after so many, newest event 0.
-std::vector<uint32_t> survivors(uint64_t seed, uint32_t events) {
-    dcgym_reservoir reservoir{};
-    Splitmix random(seed);
-    for (uint32_t i = 0; i < events; i++)
-        dcgym_reservoir_add(&reservoir, static_cast<uint32_t>(random.next() >> 32), 1'000'000,
-                            1000ULL * i);
-    std::vector<uint32_t> ages;
-    for (const dcgym_sample &sample : reservoir.samples)
-        if (sample.time_ms != 0)
-            ages.push_back(events - 1 - sample.value_us);
-    return ages;
-}
-
 } // namespace
 
 void bind_rules(py::module_ &module) {
@@ -189,6 +159,4 @@ void bind_rules(py::module_ &module) {
                "Choices of the tree that stands for the loop, and its chance's state after them.");
     module.def("fallback", &fallback, "rule"_a, "servers"_a, "weights"_a, "hashes"_a,
                "Where flows go that nothing remembers.");
-    module.def("reduce", &reduce_samples, "samples"_a, "now_ms"_a, "The five scalars.");
-    module.def("reservoir_survivors", &survivors, "seed"_a, "events"_a);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock and the scheduled changes; arrivals are in traffic.cpp, the flows' way in
-// flow_events.cpp.
+// The clock and the scheduled changes; the flows' way is in flow_events.cpp.
 #include "simulation.hpp"
 
 #include <algorithm>
@@ -29,7 +28,7 @@ Simulation::Simulation(std::shared_ptr<const Config> config) : config_(std::move
 
 void Simulation::reset(uint64_t seed) {
     now_ns_ = 0;
-    events_ = flow_number_ = next_change_ = 0;
+    events_ = next_change_ = 0;
     begun_ns_ = 0;
     seed_ = seed;
     queue_.clear();
@@ -44,19 +43,20 @@ void Simulation::reset(uint64_t seed) {
         servers_[i].configure(config_->servers[i]);
     balancers_.clear();
     for (uint32_t i = 0; i < config_->balancers; i++)
-        balancers_.emplace_back(*config_, stream_seed(seed, balancer_stream, i));
+        balancers_.emplace_back(*config_, stream_seed(seed, FlowSource::balancer_stream, i));
     refresh_pools();
-    probing_ = Splitmix(stream_seed(seed, probe_stream, 0));
-    messaging_ = Splitmix(stream_seed(seed, message_stream, 0));
+    probing_ = Splitmix(stream_seed(seed, FlowSource::probe_stream, 0));
+    messaging_ = Splitmix(stream_seed(seed, FlowSource::message_stream, 0));
     messages_ = {};
     moving_.clear();
     counts_ = {};
     open_ = 0;
-    drained_ = arrivals_end_ = holds_ = false;
+    drained_ = holds_ = false;
     held_.clear();
     most_flows_ = 0;
     flow_time_ns_ = 0;
-    begin_arrivals();
+    source_ = FlowSource(*config_, seed, modulation_owner_, first_user_);
+    source_.begin(queue_);
     plan_change();
     if (config_->probe_interval_ns > 0)
         queue_.schedule(probe_owner_, 0);
@@ -84,7 +84,7 @@ void Simulation::drain(int64_t until_ns, Interrupt &call) {
         integrate();
         drained_ = true;
         measured_until_ns_ = now_ns_;
-        stop_arrivals();
+        source_.stop(queue_);
         queue_.cancel(fairness_owner_);
     }
     while (open_ > 0 && !queue_.empty() && queue_.first().time_ns <= until_ns)
@@ -100,9 +100,9 @@ void Simulation::handle(const EventQueue::Event &event) {
     if (owner >= first_flow_)
         handle_flow(owner - first_flow_);
     else if (owner < first_resource_)
-        arrive(come(owner), no_user);
+        arrive(source_.come(owner, now_ns_, queue_), no_user);
     else if (owner >= first_user_)
-        arrive(pick(users_[owner - first_user_].uniform()), owner - first_user_);
+        arrive(source_.ask(owner - first_user_), owner - first_user_);
     else if (owner < change_owner_)
         end_stage((owner - first_resource_) / max_resources,
                   (owner - first_resource_) % max_resources);
@@ -113,7 +113,7 @@ void Simulation::handle(const EventQueue::Event &event) {
     else if (owner == averages_owner_)
         begin_averages();
     else if (owner == modulation_owner_)
-        modulate();
+        source_.modulate(queue_);
     else if (owner == message_owner_)
         deliver();
     else
@@ -163,7 +163,7 @@ void Simulation::apply(const ScheduledChange &change) {
             balancers_[target].up = true;
             break;
         case Change::rate:
-            change_rate(target, change.value);
+            source_.change_rate(target, change.value, now_ns_, queue_);
             break;
         default:
             apply_to_server(change, target);

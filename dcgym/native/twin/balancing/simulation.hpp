@@ -12,29 +12,16 @@
 #include <memory>
 #include <vector>
 
-#include "arrivals.hpp"
 #include "balancer.hpp"
 #include "config.hpp"
 #include "core/event_queue.hpp"
+#include "core/flow_source.hpp"
 #include "flow.hpp"
 #include "messages.hpp"
 #include "server.hpp"
 #include "statistics.hpp"
 
 namespace dcgym::twin::balancing {
-
-// The streams of random numbers of one environment.
-enum Stream : uint64_t {
-    arrival_stream,
-    flow_stream,
-    balancer_stream,
-    probe_stream,
-    user_stream,
-    service_stream,
-    process_stream,
-    message_stream,
-    moving_stream,
-};
 
 // Other processes that wander between servers.
 struct MovingLoad {
@@ -70,9 +57,6 @@ class Simulation {
     int64_t waiting_ns(size_t server) const;
     double in_service_ns(size_t server) const;
     int64_t demand_ns(const Flow &flow) const; // of all stages
-    // The flows that `advance` would see arrive after a reset with this seed, and nothing more: no
-    // server serves them. Only a reset may follow.
-    std::vector<Arrival> arrivals(uint64_t seed, int64_t until_ns, Interrupt &call);
 
     int64_t now_ns() const { return now_ns_; }
     int64_t begun_ns() const { return begun_ns_; } // when changes count from; -1 if not known yet
@@ -101,11 +85,9 @@ class Simulation {
 
   private:
     // Events that are not a flow's have the first owners; flows come after them.
-    EventQueue::Owner arrival_owner(size_t app) const { return static_cast<uint32_t>(app); }
     EventQueue::Owner resource_owner(size_t server, size_t resource) const {
         return first_resource_ + static_cast<uint32_t>(server * max_resources + resource);
     }
-    EventQueue::Owner user_owner(uint32_t user) const { return first_user_ + user; }
     EventQueue::Owner owner(FlowId id) const { return first_flow_ + id; }
 
     // `advance` where flows wait.
@@ -114,17 +96,8 @@ class Simulation {
     void handle_flow(FlowId id);
 
     // Traffic.
-    void begin_arrivals();
-    int64_t gap_ns(size_t app);
-    double rate_per_ns() const;  // of all applications
-    size_t pick(double u) const; // an application by its share of that rate
-    size_t come(size_t app);     // which application has sent, its next arrival scheduled
-    void plan_arrival();
-    void modulate();
-    Flow draw(size_t app);
     void arrive(size_t app, uint32_t user);
     void ask_again(Flow &flow, int64_t end_ns);
-    void stop_arrivals();
     uint16_t edge(const Flow &flow) const;
     void send(FlowId id, Phase phase, int hops);
     int64_t hop_ns(Flow &flow);
@@ -193,7 +166,6 @@ class Simulation {
     void apply_to_server(const ScheduledChange &change, uint32_t server);
     void remove_server(uint32_t server);
     void fail_balancer(uint32_t balancer);
-    void change_rate(uint32_t app, double factor);
     void begin_moving(const ScheduledChange &change);
     void move(Message next);
     void visit(const MovingLoad &load, double processes);
@@ -210,7 +182,6 @@ class Simulation {
     int64_t now_ns_ = 0;
     uint64_t events_ = 0;
     uint64_t seed_ = 0;
-    uint64_t flow_number_ = 0;
     size_t next_change_ = 0;
     int64_t begun_ns_ = 0;
     EventQueue queue_;
@@ -218,20 +189,15 @@ class Simulation {
     std::vector<Server> servers_;
     std::vector<uint32_t> assigned_; // flows placed on each server and not yet done there
     std::vector<Balancer> balancers_;
-    std::vector<Xoshiro> arrivals_;         // one stream per application
-    ArrivalProcess process_;                // in their place, if arrivals are not plain
-    std::vector<Splitmix> users_;           // a stream each
-    std::vector<Correlation> correlations_; // by application and stage; none if there are none
+    FlowSource source_;
     size_t open_ = 0;
     bool drained_ = false;
-    bool arrivals_end_ = false; // no flow comes any more
     bool holds_ = false;
     std::deque<FlowId> held_; // flows that wait for `assign`, in order of arrival
     uint64_t most_flows_ = 0; // that arrive; 0: no end
     int64_t flow_time_ns_ = 0;
     int64_t measured_until_ns_ = 0;    // if drained
     std::vector<ServerTotals> totals_; // as of the last call of integrate
-    std::vector<double> rate_factor_;
     Splitmix probing_;
     Splitmix messaging_;
     MessageQueue messages_;

@@ -174,16 +174,6 @@ py::array Twin::rows_of(const Records &found) const {
     return rows;
 }
 
-py::array Twin::arrivals(uint64_t seed, int64_t until_ns) const {
-    std::vector<Arrival> found;
-    {
-        const py::gil_scoped_release released;
-        Interrupt call(ask_python);
-        found = Simulation(config_).arrivals(seed, until_ns, call);
-    }
-    return py::array_t<Arrival>(static_cast<py::ssize_t>(found.size()), found.data());
-}
-
 py::dict Twin::summary(size_t env) {
     check_begun();
     Simulation &simulation = simulations_.at(env);

@@ -41,7 +41,6 @@ class Twin {
     py::tuple read(const std::vector<uint8_t> &sampled);
     py::array records(size_t env);
     py::array under_way(size_t env);
-    py::array arrivals(uint64_t seed, int64_t until_ns) const;
     py::dict summary(size_t env);
     py::bytes region(size_t env, size_t balancer);
 

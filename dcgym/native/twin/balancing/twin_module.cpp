@@ -9,7 +9,6 @@ void bind_twin(pybind11::module_ &module) {
     namespace py = pybind11;
     using namespace py::literals;
     using namespace dcgym::twin::balancing;
-    PYBIND11_NUMPY_DTYPE(Arrival, arrival_ns, flow, demand_ns, application);
     py::class_<Twin>(module, "BalancingTwin")
         .def(py::init<const py::dict &, size_t, size_t, size_t, int64_t>(), "config"_a, "n_envs"_a,
              "threads"_a, "record_limit"_a, "warm_up_ns"_a)
@@ -24,7 +23,6 @@ void bind_twin(pybind11::module_ &module) {
         .def("read", &Twin::read, "sampled"_a)
         .def("records", &Twin::records, "env"_a)
         .def("under_way", &Twin::under_way, "env"_a)
-        .def("arrivals", &Twin::arrivals, "seed"_a, "until_ns"_a)
         .def("summary", &Twin::summary, "env"_a)
         .def("region", &Twin::region, "env"_a, "balancer"_a);
 }

@@ -11,6 +11,8 @@
 
 namespace dcgym::twin {
 
+constexpr double ns_per_s = 1e9;
+
 // The numbers of dcgym.traffic.sizes.DISTRIBUTION_KINDS.
 enum class Kind : uint8_t {
     constant,

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/random.hpp"
+#include "random.hpp"
 
-namespace dcgym::twin::balancing {
+namespace dcgym::twin {
 
 struct CorrelationConfig {
     double share = 0; // 0: demands are independent
@@ -39,4 +39,4 @@ class Correlation {
     int64_t at_ns_ = 0;
 };
 
-} // namespace dcgym::twin::balancing
+} // namespace dcgym::twin

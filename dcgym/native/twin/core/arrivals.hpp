@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/distribution.hpp"
-#include "core/random.hpp"
+#include "distribution.hpp"
+#include "random.hpp"
 
-namespace dcgym::twin::balancing {
+namespace dcgym::twin {
 
 // How the rate changes by itself: factors of mean 1, each for a time.
 struct ModulationConfig {
@@ -66,4 +66,4 @@ class ArrivalProcess {
     size_t place_ = 0;     // in the recording
 };
 
-} // namespace dcgym::twin::balancing
+} // namespace dcgym::twin

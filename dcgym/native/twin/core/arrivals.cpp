@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dcgym::twin::balancing {
+namespace dcgym::twin {
 namespace {
 
 enum Part : uint64_t { gap_part, change_part, choice_part };
@@ -101,4 +101,4 @@ size_t ArrivalProcess::arrived(int64_t now_ns) {
     return came;
 }
 
-} // namespace dcgym::twin::balancing
+} // namespace dcgym::twin

@@ -5,9 +5,9 @@
 #include <array>
 #include <cmath>
 
-#include "core/random.hpp"
+#include "random.hpp"
 
-namespace dcgym::twin::balancing {
+namespace dcgym::twin {
 namespace {
 
 constexpr double ln_of_base = -0.10536051565782628; // ln 0.9
@@ -128,4 +128,4 @@ void CachedReservoir::read(int64_t now_ns, double *out) {
     out[4] = reduced_.decayed_p90 * aged;
 }
 
-} // namespace dcgym::twin::balancing
+} // namespace dcgym::twin

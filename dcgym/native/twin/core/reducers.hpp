@@ -6,7 +6,7 @@
 
 #include "reservoir.h"
 
-namespace dcgym::twin::balancing {
+namespace dcgym::twin {
 
 constexpr int n_reducers = 5;
 
@@ -48,4 +48,4 @@ class CachedReservoir {
     bool fresh_ = true;
 };
 
-} // namespace dcgym::twin::balancing
+} // namespace dcgym::twin
