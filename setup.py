@@ -32,10 +32,11 @@ SANITIZE = (
     else []
 )
 PACKETS, WORKLOAD = "twin/packets", "twin/workload"
-# Of these modules the sources in a folder are one translation unit. In the packet twin, what they
-# call of each other for every packet costs a tenth of the time where the compiler cannot put it in
-# place. Those that another module compiles too, at the same time, need an object of their own.
-JOINED = {"_packets": NATIVE / PACKETS, "_workload": NATIVE / "twin/core"}
+# Of these modules the sources in some folders are one translation unit. In the packet twin, what
+# they call of each other for every packet costs a tenth of the time where the compiler cannot put
+# it in place. What another module compiles too, at the same time, needs an object of its own.
+CORE = NATIVE / "twin/core"
+JOINED = {"_packets": (NATIVE / PACKETS, CORE), "_workload": (CORE,)}
 # Clones of a machine share what it compiled: paths in a clone count from its root.
 CACHE = shutil.which("ccache")
 os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.resolve()))
@@ -230,7 +231,7 @@ class BuildNative(build_ext):
         bindings = [each for each in ext.sources if "py::" in (ROOT / each).read_text("utf-8")]
         unit = write_unit(Path(self.build_temp) / NATIVE / f"{name}_bindings.cpp", bindings)
         others = [each for each in ext.sources if each not in bindings]
-        joined = [each for each in others if Path(each).parent == JOINED.get(name)]
+        joined = [each for each in others if Path(each).parent in JOINED.get(name, ())]
         units = [unit]
         if joined:
             units.append(write_unit(Path(self.build_temp) / NATIVE / f"{name}_core.cpp", joined))

@@ -18,9 +18,9 @@ __all__ = [
     "BPF_OBJECTS",
     "MODULES",
     "PROGRAMS",
-    "SIMULATION_HINT",
     "available",
     "bpf_object",
+    "hint",
     "missing_parts",
     "program_path",
     "require",
@@ -83,8 +83,16 @@ def require(name: str = "_native") -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        hint = HINT if name == "_native" else SIMULATION_HINT
-        raise FeatureNotSupported(f"{what} ({error})", hint) from error
+        raise FeatureNotSupported(f"{what} ({error})", hint(name)) from error
+
+
+def hint(name: str) -> str:
+    """Return how to build a compiled part.
+
+    Args:
+        name: Its name, of `MODULES`, `BPF_OBJECTS` or `PROGRAMS`.
+    """
+    return SIMULATION_HINT if name in MODULES and name != "_native" else HINT
 
 
 def bpf_object(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Import every module of the package; without Mininet, all but those that need it."""
+"""Import every module of a package; without Mininet, all but those that need it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import contextlib
 import importlib
 import pkgutil
 
-import dcgym
 from dcgym.backends.emulation.emulator.mininet_path import make_importable
 from dcgym.errors import FeatureNotSupported
 
 
-def main() -> None:
-    """Raise the error of a module that cannot be imported."""
+def main(name: str = "dcgym") -> None:
+    """Raise the error of a module that cannot be imported.
+
+    Args:
+        name: Name of the package.
+    """
     with contextlib.suppress(FeatureNotSupported):
         make_importable()
-    for module in pkgutil.walk_packages(dcgym.__path__, "dcgym."):
+    for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
         if module.name.endswith("__main__"):
             continue
         try:

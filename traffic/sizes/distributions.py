@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_list, check_range, read_numbers
 from dcgym.errors import ConfigError
@@ -31,6 +32,7 @@ __all__ = [
     "DISTRIBUTION_KINDS",
     "LONGEST_NS",
     "Distribution",
+    "PlainLaw",
     "bimodal",
     "constant",
     "describe",
@@ -38,6 +40,7 @@ __all__ = [
     "exponential",
     "lognormal",
     "pareto",
+    "plain_law",
     "two_points",
     "uniform",
 ]
@@ -47,6 +50,9 @@ DISTRIBUTION_KINDS = (
     *("empirical", "erlang", "hyperexponential"),
 )
 """The kinds, in the order of their numbers in the compiled twin."""
+
+PlainLaw: TypeAlias = tuple[int, float, float, list[tuple[float, float]]]
+"""Kind, mean, shape and points of a distribution, as compiled modules read them."""
 
 LONGEST_NS = 3600 * 10**9
 """Longest mean, and longest demand that is drawn: one hour."""
@@ -191,6 +197,18 @@ def _squared_variation(points: Sequence[tuple[float, float]]) -> float:
         square += (probability - level) * (last * last + last * amount + amount * amount) / 3
         last, level = amount, probability
     return float(square / Empirical(points).mean ** 2 - 1)
+
+
+def plain_law(law: Distribution, mean: float, unit_ns: float = 1.0) -> PlainLaw:
+    """Return a distribution as compiled modules read it.
+
+    Args:
+        law: The distribution.
+        mean: Its mean there.
+        unit_ns: What points count in there.
+    """
+    points = [(amount / unit_ns, level) for amount, level in law.points]
+    return DISTRIBUTION_KINDS.index(law.kind), mean, float(law.shape or 0.0), points
 
 
 def describe(sampler: Sampler, field: str) -> Distribution:

@@ -110,7 +110,7 @@ def check_native_parts() -> list[Check]:
     names = (*native.MODULES, *native.BPF_OBJECTS, *native.PROGRAMS)
     costs = {
         "_simulation": "no simulated load balancing",
-        "_workload": "no emulated load balancing, and no bounds of either",
+        "_workload": "no emulated servers, no bounds of balancing",
         "_packets": "no simulated networks",
         "_placement": "no simulated placement of VIPs",
         "_measure": "no tasks on networks",
@@ -127,7 +127,7 @@ def check_native_parts() -> list[Check]:
             "not built" if name in missing else "built",
             name not in costs,
             costs.get(name, "no emulation"),
-            native.SIMULATION_HINT if name in native.MODULES and name != "_native" else native.HINT,
+            native.hint(name),
         )
         for name in names
     ]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy.typing as npt
 
 from dcgym.native import require
 from dcgym.tasks.accelerators.pool import AcceleratorPool
-from dcgym.traffic.sizes import DISTRIBUTION_KINDS, Distribution
+from dcgym.traffic.sizes.distributions import Distribution, PlainLaw, plain_law
 
 __all__ = ["draw_requests", "request_workload"]
-
-_Law: TypeAlias = tuple[int, float, float, list[tuple[float, float]]]
-"""Kind, mean, shape and points of a distribution."""
 
 
 def draw_requests(
@@ -62,8 +59,6 @@ def request_workload(pool: AcceleratorPool) -> dict[str, Any]:
     }
 
 
-def _unit_law(law: Distribution) -> _Law:
-    """Return the numbers of a distribution whose mean is scaled to 1."""
-    shape = 0.0 if law.shape is None else float(law.shape)
-    points = [(amount / law.mean_ns, level) for amount, level in law.points]
-    return DISTRIBUTION_KINDS.index(law.kind), 1.0, shape, points
+def _unit_law(law: Distribution) -> PlainLaw:
+    """Return a distribution whose mean is scaled to 1."""
+    return plain_law(law, 1.0, law.mean_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy.typing as npt
 
@@ -12,13 +12,10 @@ from dcgym.native import require
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http import Application
-from dcgym.traffic.sizes import DISTRIBUTION_KINDS, Distribution, Sampler, exponential
-from dcgym.traffic.sizes.distributions import describe
+from dcgym.traffic.sizes import Sampler, exponential
+from dcgym.traffic.sizes.distributions import PlainLaw, describe, plain_law
 
 __all__ = ["draw_arrivals", "flow_workload"]
-
-_Law: TypeAlias = tuple[int, float, float, list[tuple[float, float]]]
-"""Kind, mean, shape and points of a distribution."""
 
 _LONGEST_NS = 24 * 3600 * 10**9
 
@@ -70,19 +67,16 @@ def flow_workload(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _stages(app: Application, resources: tuple[str, ...]) -> list[tuple[int, _Law, float, float]]:
+def _stages(
+    app: Application, resources: tuple[str, ...]
+) -> list[tuple[int, PlainLaw, float, float]]:
     found = []
     for stage in app.stages:
         one = stage.correlation
         share, time_ns = (0.0, 1) if one is None else (one.share, one.time_ns)
-        law = _law(stage.time, float(stage.time.mean_ns))
+        law = plain_law(stage.time, float(stage.time.mean_ns))
         found.append((resources.index(stage.resource), law, float(share), float(time_ns)))
     return found
-
-
-def _law(time: Distribution, mean: float) -> _Law:
-    shape = 0.0 if time.shape is None else float(time.shape)
-    return DISTRIBUTION_KINDS.index(time.kind), mean, shape, list(time.points)
 
 
 def _arrivals(scenario: Scenario) -> dict[str, Any]:
@@ -103,7 +97,7 @@ def _arrivals(scenario: Scenario) -> dict[str, Any]:
         "markov": modulation is not None and modulation.is_markov,
         "phase": 0.0 if modulation is None else _drawn_below_0(modulation.phase),
         "users": 0 if users is None else users.count,
-        "think": _law(think, float(think.mean_ns)),
+        "think": plain_law(think, float(think.mean_ns)),
     }
 
 
@@ -111,6 +105,6 @@ def _drawn_below_0(part: float | None) -> float:
     return -1.0 if part is None else part
 
 
-def _gaps(gaps: Sampler) -> _Law:
+def _gaps(gaps: Sampler) -> PlainLaw:
     """Return a distribution of mean 1; a description has its mean in whole nanoseconds."""
-    return _law(describe(gaps.scaled(1e9), "scenario.arrivals"), 1.0)
+    return plain_law(describe(gaps.scaled(1e9), "scenario.arrivals"), 1.0)

@@ -96,11 +96,6 @@ class NetworkTask(TrafficTask):
         self._delivery_weight = weights[DELIVERY] if list(weights) == [DELIVERY] else None
         self._pairs: dict[tuple[str, str], int] | None = None
 
-    @property
-    def action_map(self) -> DecisionMap:
-        """What the first decision's action means."""
-        return self.decisions[0].action_map
-
     def decision(self, name: str) -> Decision:
         """Return a decision, for the policies that make it.
 

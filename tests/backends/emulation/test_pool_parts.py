@@ -20,6 +20,7 @@ from dcgym.tasks.balancing.protocol import PoolSummary
 from dcgym.tasks.balancing.records import OUTCOMES
 from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE
 from tests.support.pools import filled
+from tests.support.source_tree import ROOT
 
 MS = 10**6
 TESTBED = make_scenario("testbed-7", application="wiki")
@@ -158,17 +159,12 @@ def test_twin_error_refuses_what_it_cannot_compare() -> None:
         replace(twin_error_suite(), warmup_s=5.0, episode_s=5.0)
 
 
-# What draws and follows the requests of emulated pools. Only the emulator needs Mininet.
+# What draws and follows the requests of emulated pools.
 WITHOUT_SIMULATION = """
-import importlib, pkgutil, sys
+import sys
 sys.modules["dcgym.native._simulation"] = None
-import dcgym.backends.emulation as emulation
-for module in pkgutil.walk_packages(emulation.__path__, f"{emulation.__name__}."):
-    if not module.name.endswith("__main__"):
-        try:
-            importlib.import_module(module.name)
-        except ModuleNotFoundError as error:
-            assert error.name == "mininet", error
+from tests.support.imports import main
+main("dcgym.backends.emulation")
 from dcgym.backends.emulation.pool.flows import PoolFlows
 from dcgym.tasks.accelerators import make_pool_of_devices
 from dcgym.tasks.accelerators.arrivals import draw_requests
@@ -183,5 +179,5 @@ print(len(flows) > 0, len(requests) > 0)
 
 def test_pools_are_emulated_where_no_simulation_is_built() -> None:
     command = [sys.executable, "-c", WITHOUT_SIMULATION]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout == "True True\n", done.stderr
