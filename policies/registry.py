@@ -58,7 +58,7 @@ from dcgym.registry import Registry
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.network.controls import AGENT_CONTROL, CONGESTION_CONTROLS, CongestionControl
-from dcgym.tasks.paths.rules import PATH_RULES
+from dcgym.tasks.network.path_rules import PATH_RULES
 from dcgym.units import parse_duration
 
 __all__ = ["POLICIES", "env_overrides", "make_policy", "policy_names"]

@@ -73,6 +73,8 @@ class Capabilities:
         rules: Rules by which balancers can place flows.
         transports: Congestion controls that hosts can run; None where nothing limits them.
         path_rules: Rules by which switches and senders can choose among equal-cost paths.
+        path_weights: Equal-cost paths can have unequal weights.
+        draws_ahead: An episode's traffic is drawn before it begins, up to a horizon.
         largest_hosts: Most hosts or servers of one copy; None for no limit of its own.
     """
 
@@ -93,6 +95,8 @@ class Capabilities:
     rules: tuple[str, ...] = ()
     transports: tuple[str, ...] | None = None
     path_rules: tuple[str, ...] = ("ecmp",)
+    path_weights: bool = True
+    draws_ahead: bool = False
     largest_hosts: int | None = None
 
 

@@ -5,74 +5,93 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dcgym.backends.base import Capabilities, is_backend, made_by
-from dcgym.backends.registry import Maker, make_backend
+from dcgym.backends.options import Values
+from dcgym.backends.registry import Maker, make_backend, own_options
+from dcgym.config import check_text
 from dcgym.errors import ConfigError, DcgymError
 from dcgym.registry import Registry
 from dcgym.topologies import Topology
 
 __all__ = [
-    "draws_ahead",
-    "find_object",
+    "Named",
     "make_copies",
+    "read_backend",
+    "resolved_backend",
     "stated_capabilities",
     "topology_of",
+    "with_options",
 ]
 
-Subject = TypeVar("Subject")
+Needs = TypeVar("Needs")
 Made = TypeVar("Made")
 
 
-def draws_ahead(spec: object, makers: Registry[Any]) -> bool:
-    """Tell whether a backend draws an episode's traffic before it begins.
+@dataclass(frozen=True)
+class Named:
+    """A backend that has a name, and what was chosen about it.
 
-    Args:
-        spec: Name of the backend, or what makes one.
-        makers: The backends that have names.
+    Attributes:
+        name: Its name in a registry.
+        options: Values of options by name, its own or of others that ask for nothing.
     """
-    return isinstance(spec, str) and "horizon_ns" in makers.find(spec).options
+
+    name: str
+    options: Values = field(default_factory=dict)
 
 
 def stated_capabilities(spec: object, makers: Registry[Any]) -> Capabilities | None:
     """Return what a backend says that it can do before one is made; None where nobody says it.
 
     Args:
-        spec: The argument ``backend``: a name, a backend, a class of backends, or a function,
-            which says nothing.
+        spec: The argument ``backend``: a name, a mapping with one, a backend, a class of backends,
+            or a function, which says nothing.
         makers: The backends that have names.
 
     Raises:
         ConfigError: There is nothing of that name.
     """
-    found = _imported(spec)
+    name = spec.get("name") if isinstance(spec, Mapping) else spec
+    found = _imported(name)
     if isinstance(found, str):
         found = makers.find(found)
     can = getattr(found, "capabilities", None)
     return can if isinstance(can, Capabilities) else None
 
 
-def find_object(spec: object) -> object:
-    """Return what a text such as "package.module:Name" names; anything else as it is.
+def read_backend(spec: object) -> object:
+    """Return what the argument ``backend`` says: a `Named`, a backend, or what makes one.
 
-    Files and worker processes can so name a backend that nobody has registered. What is named may
-    be anything, so that a failure of it is a wrong name; that of a function is its own.
+    "package.module:name" names what nobody has registered; files and worker processes can write it
+    too. What is so named may be anything, so that a failure of it is a wrong name; that of a
+    function is its own.
 
     Args:
-        spec: The argument ``backend``.
+        spec: A name; a mapping of ``name`` and options; a backend; or what makes one.
 
     Raises:
         ConfigError: There is nothing of that name.
     """
-    found = _imported(spec)
-    if found is spec or not callable(found):
+    name, options = spec, dict[str, object]()
+    if isinstance(spec, Mapping):
+        options = {str(key): value for key, value in spec.items()}
+        name = check_text("backend.name", options.pop("name", None))
+    if not isinstance(name, str):
+        return spec
+    if ":" not in name:
+        return Named(name, options)
+    found = _imported(name)
+    if not callable(found):
+        if options:
+            raise ConfigError("backend", name, "what makes one, beside options")
         return found
 
     def make(*arguments: object) -> object:
-        with _named(spec):
-            return found(*arguments)
+        with _named(name):
+            return found(*arguments, **options)
 
     return make
 
@@ -90,7 +109,7 @@ def topology_of(backend: object) -> Topology | None:
     """Return the network of a backend that exists already; None for what makes one.
 
     Args:
-        backend: What `find_object` returned.
+        backend: What `read_backend` returned.
     """
     found = getattr(backend, "topology", None) if is_backend(backend) else None
     return found if isinstance(found, Topology) else None
@@ -108,37 +127,69 @@ def _named(spec: object) -> Iterator[None]:
 
 
 def make_copies(
-    makers: Registry[Maker[Subject, Made]],
+    makers: Registry[Maker[Needs, Made]],
     spec: object,
-    subject: Subject,
+    needs: Needs,
     n_envs: int,
-    wanted: Mapping[str, object] = MappingProxyType({}),
-    defaults: Mapping[str, object] = MappingProxyType({}),
+    subject: object = None,
 ) -> Made:
     """Return copies of what a task runs on; nothing is started.
 
-    An option that a named backend does not know is left out where it has its default, and kept
-    where somebody asked for another value, which `dcgym.backends.registry.checked_options` judges.
-
     Args:
         makers: The backends that have names.
-        spec: Name of a backend, or a function that makes one of a subject and a number of copies.
-        subject: The topology, the scenario, the pool or the data centre.
+        spec: What `read_backend` returned, or a name.
+        needs: What the task needs of a backend that has a name.
         n_envs: Number of copies.
-        wanted: Options for a backend that is named, by name.
-        defaults: What each is where nobody says anything.
+        subject: What a function makes them of, with the number; ``needs`` if None.
 
     Raises:
         ConfigError: There is no such backend, or it cannot be made so.
     """
-    if isinstance(spec, str):
-        known = makers.find(spec).options
-        options = {
-            name: value
-            for name, value in wanted.items()
-            if name in known or value != defaults.get(name, value)
-        }
-        return make_backend(makers, spec, subject, n_envs, options)
+    named = Named(spec) if isinstance(spec, str) else spec
+    if isinstance(named, Named):
+        return make_backend(makers, named.name, needs, n_envs, named.options)
+    subject = needs if subject is None else subject
     kind = f"a backend of a {type(subject).__name__} and a number"
     made: Made = made_by(spec, kind, subject, n_envs)
     return made
+
+
+def with_options(spec: object, options: Values, makers: Registry[Maker[Needs, Made]]) -> object:
+    """Return the argument ``backend`` with options that stand beside it.
+
+    Args:
+        spec: The argument.
+        options: Values by name.
+        makers: The backends that have names.
+
+    Raises:
+        ConfigError: An option is said twice, or asks for something of a backend without a name.
+    """
+    named = {"name": spec} if isinstance(spec, str) else spec
+    if not isinstance(named, Mapping) or ":" in str(named.get("name")):
+        own_options(makers, None, options)
+        return spec
+    for name in options:
+        if name in named:
+            raise ConfigError(name, options[name], f"once: the backend says {named[name]!r}")
+    return {**named, **options}
+
+
+def resolved_backend(spec: object, options: Values, makers: Registry[Maker[Needs, Made]]) -> object:
+    """Return the argument ``backend`` with all options of a backend that has a name.
+
+    Args:
+        spec: The argument.
+        options: Values that stand beside it, by name.
+        makers: The backends that have names.
+
+    Raises:
+        ConfigError: An option is not allowed.
+    """
+    named = with_options(spec, options, makers)
+    name = named.get("name") if isinstance(named, Mapping) else None
+    if not isinstance(named, Mapping) or not isinstance(name, str) or name not in makers:
+        return spec
+    given = {key: value for key, value in named.items() if key != "name"}
+    found = makers[name].options.read(own_options(makers, name, given))
+    return {"name": name, **{key: getattr(found, key) for key in found.names()}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -115,7 +114,7 @@ def make_session(config: ConfigSpec | None = None, **overrides: Any) -> Session:
     environment, arguments = _read(config, overrides)
     form = form_of(environment, arguments)
     check_keys(arguments, form.arguments, "config")
-    return Session(form.make(form.settings(**arguments), 1))
+    return Session(form.make(form.read(arguments), 1))
 
 
 def form_of(environment: Environment, arguments: Mapping[str, object]) -> AgentForm:
@@ -203,11 +202,10 @@ def default_of(env_id: str, argument: str) -> Any:
     Raises:
         ConfigError: There is no such environment or argument.
     """
-    for field in fields(find_environment(env_id).single.settings):
-        if field.name == argument:
-            made = field.default_factory
-            return field.default if made is MISSING else made()
-    raise ConfigError("argument", argument, argument_names(env_id))
+    defaults = find_environment(env_id).single.defaults
+    if argument not in defaults:
+        raise ConfigError("argument", argument, sorted(defaults))
+    return defaults[argument]
 
 
 def interval_of(arguments: Mapping[str, Any]) -> Duration:
@@ -225,7 +223,7 @@ def interval_of(arguments: Mapping[str, Any]) -> Duration:
         return cast("Duration", given)
     own = {name: value for name, value in arguments.items() if name != "env"}
     check_keys(own, environment.single.arguments, "config")
-    return environment.single.settings(**own).mean_interval()
+    return environment.single.read(own).mean_interval()
 
 
 def _check_render_mode(arguments: Mapping[str, object]) -> None:

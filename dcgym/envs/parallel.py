@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.utils import seeding
 
-from dcgym.config import check_arguments, check_int
+from dcgym.config import check_int
 from dcgym.envs.face import Face, frames_per_second
 from dcgym.envs.infos import shaped
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
 from dcgym.envs.values import Info
 from dcgym.errors import ConfigError, MissingDependency, needs_reset
-from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
+from dcgym.tasks.common.settings import RENDER_MODES
 
 try:
     from pettingzoo import ParallelEnv
@@ -62,9 +62,8 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         if form is None:
             several = [name for name, one in ENVIRONMENTS.items() if one.agents is not None]
             raise ConfigError("env", env, f"one with several agents: {', '.join(several)}")
-        check_arguments(arguments, form.arguments)
         # Libraries of several agents store infos as tensors.
-        self.settings: TaskSettings = form.settings(**{"info": "flat", **arguments})
+        self.settings = form.read({"info": "flat", **arguments})
         self.session = Session(form.make(self.settings, 1))
         self.render_mode = self.settings.render_mode
         name = env.rpartition("/")[2]

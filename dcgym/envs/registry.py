@@ -7,15 +7,16 @@ An environment that is registered here has every form: `gym.make`, `gym.make_vec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, PLACEMENTS, POOLS, Maker
-from dcgym.envs.backends import find_object, topology_of
+from dcgym.config import check_arguments
+from dcgym.envs.backends import read_backend, resolved_backend, topology_of, with_options
 from dcgym.envs.bindings.accelerators import AcceleratorBinding
 from dcgym.envs.bindings.assignment import AssignmentBinding
 from dcgym.envs.bindings.base import AnyBinding
@@ -94,8 +95,59 @@ class AgentForm:
 
     @property
     def arguments(self) -> list[str]:
-        """Names of its arguments."""
-        return sorted(one.name for one in fields(self.settings))
+        """Names of its arguments, the options of the backends among them."""
+        return sorted(self.defaults)
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        """What each argument is where nobody says it; `MISSING` for one that has to be said."""
+        found: dict[str, object] = {}
+        options = [one for maker in self.makers.values() for one in fields(maker.options)]
+        for one in (*options, *fields(self.settings)):
+            made = one.default_factory
+            found[one.name] = one.default if made is MISSING else made()
+        return found
+
+    def read(self, arguments: Mapping[str, Any]) -> TaskSettings:
+        """Return the settings of an environment.
+
+        Options of backends may stand beside the argument ``backend``, and mean what they mean in
+        it: ``switch="ovs"`` is ``backend={"name": "emulation", "switch": "ovs"}``. One of another
+        backend may stand there too, where it asks for nothing.
+
+        Args:
+            arguments: The arguments by name.
+
+        Raises:
+            ConfigError: A value is not allowed.
+            UnexpectedArgument: There is no such argument.
+        """
+        check_arguments(arguments, self.arguments)
+        own, options = self._divided(arguments)
+        if options:
+            backend = own.get("backend", self.defaults["backend"])
+            own["backend"] = with_options(backend, options, self.makers)
+        return self.settings(**own)
+
+    def resolved(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Return arguments with those left at their defaults, and a named backend's options in it.
+
+        Args:
+            arguments: The arguments by name; others stay as they are.
+
+        Raises:
+            ConfigError: An option of the backend is not allowed.
+        """
+        own, options = self._divided({**self.defaults, **arguments})
+        said = {name: value for name, value in options.items() if name in arguments}
+        return {**own, "backend": resolved_backend(own["backend"], said, self.makers)}
+
+    def _divided(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arguments of the settings and others, and the options of backends."""
+        known = {name for maker in self.makers.values() for name in maker.options.names()}
+        known -= {one.name for one in fields(self.settings)}
+        own = {name: value for name, value in arguments.items() if name not in known}
+        return own, {name: value for name, value in arguments.items() if name in known}
 
     @property
     def summary(self) -> str:
@@ -204,7 +256,7 @@ def _on_networks(
 
 def _network_task(make: Callable[[Any, Any], TrafficTask], settings: TrafficSettings) -> object:
     """Return a task, on the network of a backend that exists already."""
-    return make(settings, topology_of(find_object(settings.backend)))
+    return make(settings, topology_of(read_backend(settings.backend)))
 
 
 def task_form(
@@ -219,14 +271,14 @@ def task_form(
     Args:
         settings: Frozen dataclass of its arguments.
         task: Makes the task of the settings. Its docstring is the page.
-        kind: Makes the binding of a task, of what the settings call the backend, and of a number
-            of copies.
+        kind: Makes the binding of a task, of what `read_backend` makes of the settings' backend,
+            and of a number of copies.
         makers: The backends that have names.
         recorder: What suites record of its runs, by a name of `dcgym.suites.recorders.RECORDERS`.
     """
 
     def bind(given: TaskSettings, n_envs: int) -> AnyBinding:
-        return kind(task(given), find_object(given.backend), n_envs)
+        return kind(task(given), read_backend(given.backend), n_envs)
 
     make = partial(drawn_system, bind)
     return AgentForm(settings, make, task.__doc__ or "", makers, task, recorder)

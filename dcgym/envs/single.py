@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
-from dcgym.config import check_arguments, check_int
+from dcgym.config import check_int
 from dcgym.envs.face import Face, fitting_spec, frames_per_second
 from dcgym.envs.infos import shaped
 from dcgym.envs.limits import limit_around, limited
@@ -18,7 +18,7 @@ from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
 from dcgym.envs.system import masks_of
 from dcgym.envs.values import Info, Mask
-from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
+from dcgym.tasks.common.settings import RENDER_MODES
 
 __all__ = ["TaskEnv"]
 
@@ -47,8 +47,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
 
     def __init__(self, /, env: str, **arguments: Any) -> None:
         form = ENVIRONMENTS.find(env).single
-        check_arguments(arguments, form.arguments)
-        self.settings: TaskSettings = form.settings(**arguments)
+        self.settings = form.read(arguments)
         self._is_limit_asked = "max_steps" in arguments
         self._max_steps = self.settings.max_steps
         self.session = Session(form.make(self.settings, 1))

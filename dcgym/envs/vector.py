@@ -14,7 +14,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, iterate
 
-from dcgym.config import check_arguments, check_in, check_int, check_keys
+from dcgym.config import check_in, check_int, check_keys
 from dcgym.envs.bindings.base import MOST_COPIES
 from dcgym.envs.face import fitting_spec, frames_per_second, seeds_of_copies
 from dcgym.envs.infos import flat_columns, masked
@@ -79,8 +79,7 @@ class TaskVectorEnv(SlottedVectorEnv):
         form = _form(ENVIRONMENTS.find(env), check_in("is_shared", is_shared, (True, False)))
         self._mode = _autoreset_mode(autoreset_mode)
         num_envs = check_int("num_envs", num_envs, 1)
-        check_arguments(arguments, form.arguments)
-        settings = form.settings(**arguments)
+        settings = form.read(arguments)
         # -1 is Gymnasium's word for no limit.
         around = None if max_episode_steps == -1 else max_episode_steps
         if around is not None:

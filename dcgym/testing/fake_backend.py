@@ -35,8 +35,8 @@ from dcgym.errors import BackendError
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
 from dcgym.tasks.common.events import count_due
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.network.path_rules import PATH_RULES
 from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
-from dcgym.tasks.paths.rules import PATH_RULES
 from dcgym.topologies import Topology, make_topology, next_hop_groups
 from dcgym.traffic import Plan
 from dcgym.traffic.generators.view import RECORD_DTYPE

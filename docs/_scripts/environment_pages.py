@@ -18,7 +18,6 @@ from environment_examples import EXAMPLES
 from page_tables import kept
 from table_baselines import BASELINES
 
-from dcgym.backends.registry import ASKS_NOTHING
 from dcgym.defaults import Default
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm
 
@@ -42,29 +41,48 @@ def page_of(title: str, name: str, form: AgentForm) -> tuple[Path, str]:
     summary, rest = text.split("\n\n", 1)
     described, *history = re.split(r"(?=^## Version History$)", rest, flags=re.MULTILINE)
     parts = [f"# {title}", summary, _picture(file_name), described.rstrip()]
-    parts += [_defaults(form), _example(file_name), _baselines(file_name), LINKS, *history]
+    parts += [
+        _defaults(form),
+        _options(form),
+        _example(file_name),
+        _baselines(file_name),
+        LINKS,
+        *history,
+    ]
     return PAGES / f"{file_name}.md", "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def _defaults(form: AgentForm) -> str:
     """Return the table of the arguments' defaults."""
     rows = [f"| {field.name} | {_default(field)} |" for field in fields(form.settings)]
-    heading = ("## Defaults", *_of_other_backends(form))
-    return "\n".join((*heading, "| argument | default |", "|---|---|", *rows))
+    return "\n".join(("## Defaults", "| argument | default |", "|---|---|", *rows))
 
 
-def _of_other_backends(form: AgentForm) -> list[str]:
-    """Return what arguments of one backend may be with another; nothing where there are none."""
-    names = {field.name for field in fields(form.settings)}
-    values = [
-        " or ".join(f"`{name}={value!r}`" for value in values)
-        for name, values in ASKS_NOTHING.items()
-        if name in names and name != "probes"
-    ]
-    if not values:
-        return []
-    said = "An argument of one backend is no error with another where it asks for nothing there"
-    return [f"{said}: {', '.join(values)}.", ""]
+def _options(form: AgentForm) -> str:
+    """Return the section of the backends' options; nothing where there are none."""
+    rows, neutral, example = [], [], ""
+    for name, maker in form.makers.items():
+        meanings = _attributes(maker.options)
+        for field in fields(maker.options):
+            if field.default is not None and not example:
+                example = str({"name": name, field.name: field.default}).replace("'", '"')
+            rows.append(f"| {field.name} | {name} | {_default(field)} | {meanings[field.name]} |")
+            for value in maker.options.asks_nothing.get(field.name, ()):
+                neutral.append(f"`{field.name}={value!r}`")
+    if not rows:
+        return ""
+    instead = f", or asks for nothing: {', '.join(neutral)}" if neutral else ""
+    said = f"""They stand in the mapping `backend`, such as `{example}`, or beside it as arguments.
+An option of another backend is no error where it has its default{instead}."""
+    table = ("| option | backend | default | meaning |", "|---|---|---|---|", *sorted(rows))
+    return "\n".join(("## Options of backends", said, "", *table))
+
+
+def _attributes(kind: type) -> dict[str, str]:
+    """Return what the docstring of a class says of each of its attributes."""
+    _, _, listed = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", listed, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def _default(field: Field[object]) -> str:

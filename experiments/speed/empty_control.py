@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.errors import CommandError
 from dcgym.native import bpf_object, require
 from dcgym.tasks.network.episode import NetworkEpisode

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import dcgym
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.backends.records import FIDELITY
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.testing import OneNetwork
@@ -95,7 +95,7 @@ def measure_deadlines(topology: Topology, traffic: str) -> dict[str, Any]:
 
 def measure_stride(topology: Topology, warmup_s: float) -> dict[str, Any]:
     """One TCP flow from each host to one of another pod, against the max-min share of its path."""
-    network = OneNetwork(EmulationNetwork(topology, NetworkOptions(flow_matrix=True)))
+    network = OneNetwork(EmulationNetwork(NetworkNeeds(topology=topology, flow_matrix=True)))
     try:
         network.start()
         plan = make_plan("stride-8", topology, 0)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.backends.records import FIDELITY
 from dcgym.errors import BackendError
 from dcgym.monitors.network.link_delays import LinkDelayView

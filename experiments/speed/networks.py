@@ -12,7 +12,7 @@ from typing import Protocol
 
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.errors import BackendError
 from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology

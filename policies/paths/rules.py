@@ -18,7 +18,7 @@ class PathRulePolicy(EcmpPolicy):
         """Choose the rule.
 
         Args:
-            path_rule: A name in `dcgym.tasks.paths.rules.PATH_RULES`.
+            path_rule: A name in `dcgym.tasks.network.path_rules.PATH_RULES`.
         """
         super().__init__()
         self.name = path_rule

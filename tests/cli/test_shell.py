@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.backends.emulation.session.process import pid_of
 from dcgym.backends.emulation.session.runs import choose_run
 from dcgym.testing import OneNetwork

@@ -246,7 +246,10 @@ def test_least_loaded_leaves_and_returns_at_different_loads():
 @pytest.mark.parametrize(
     ("config", "line"),
     [
-        ({"switch": "ovs"}, r"switch: value 'ovs' .* ebpf \(Open vSwitch cannot weigh paths\)"),
+        (
+            {"backend": "emulation", "switch": "ovs"},
+            "backend: .* that weighs paths; .*",
+        ),
         ({"topology": "dumbbell"}, "topology: value 'dumbbell' .* with equal-cost paths"),
         # Of the emulation, and checked before there is any network.
         ({"backend": "emulation", "flow_table": -1}, "flow_table: value -1 .* of 0 or more"),

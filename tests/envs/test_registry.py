@@ -44,7 +44,10 @@ def test_every_environment_has_a_page_and_documented_settings(env_id: str) -> No
     assert "## " in environment.single.page
     settings = environment.single.settings
     assert dataclasses.is_dataclass(settings) and settings.__dataclass_params__.frozen
-    documented = "".join(kind.__doc__ or "" for kind in settings.__mro__)
+    options = [
+        kind for maker in environment.single.makers.values() for kind in maker.options.__mro__
+    ]
+    documented = "".join(kind.__doc__ or "" for kind in (*settings.__mro__, *options))
     for name in argument_names(env_id):
         assert f"        {name}: " in documented, f"{name} of {settings.__name__}"
 
@@ -119,6 +122,15 @@ def test_what_an_earlier_version_recorded_is_shown_as_that_of_the_last() -> None
     assert layout_of(old) == layout_of(new) and layout_of(old).columns
     assert resolved_config(old[0]) == resolved_config(new[0])
     assert newest_id("acme/Absent-v3") == "acme/Absent-v3"
+
+
+def test_a_run_is_shown_with_every_option_of_its_backend() -> None:
+    config = {"switch": "ovs", "threads": 1, "steps": 5}
+    shown = resolved_config({"env": "dcgym/CongestionControl-v2", "config": config})
+    options = {"switch": "ovs", "preflight": True, "generator": "native", "host_access": "limited"}
+    assert shown["backend"] == {"name": "emulation", **options}
+    assert (shown["steps"], shown["interval"]) == (5, "50ms")
+    assert not {*shown} & {*options, "threads"}
 
 
 @pytest.mark.simulation

@@ -11,8 +11,8 @@ import pytest
 import dcgym
 from dcgym.errors import ConfigError
 from dcgym.policies import env_overrides, make_policy
+from dcgym.tasks.network.path_rules import PATH_RULES, read_path_rule
 from dcgym.tasks.network.uplinks import Uplinks
-from dcgym.tasks.paths.rules import PATH_RULES, read_path_rule
 from dcgym.testing import FakeBackend
 from dcgym.topologies import Topology, make_topology
 

@@ -17,7 +17,7 @@ from dcgym.suites.modern_congestion import (
     modern_congestion,
 )
 from dcgym.suites.shapes import check_shapes
-from dcgym.tasks.paths.rules import PATH_RULES
+from dcgym.tasks.network.path_rules import PATH_RULES
 from dcgym.topologies import make_topology
 from tests.support.packets import FRAME, MSS, SECOND, START_NS, begin
 

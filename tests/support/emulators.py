@@ -38,7 +38,7 @@ OUR_BPF_NAMES = re.compile(r"fabric_|dctcp|ports$|routes$|groups$|counters$|drop
 OWNER = """
 import json, time
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.network.episode import NetworkEpisode

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.backends.records import FIDELITY
 from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot
@@ -20,6 +21,7 @@ from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Plan
 from tests.support.machine import MACHINE
+from tests.support.paths import with_path_choice
 
 __all__ = ["Lender", "begin", "run_for", "sleep_for", "started"]
 
@@ -29,10 +31,16 @@ def started(topology: Topology | str | dict[str, Any], **options: Any) -> OneNet
 
     Args:
         topology: Its topology.
-        **options: Of `NetworkOptions`. The preflight, a second each, is off unless it is asked for.
+        **options: Of `NetworkOptions` and `NetworkNeeds`, and those of a path rule. The preflight,
+            a second each, is off unless it is asked for.
     """
+    asked = with_path_choice(options)
+    needs = {name: asked.pop(name) for name in [*asked] if name not in NetworkOptions.names()}
     made = OneNetwork(
-        EmulationNetwork(make_topology(topology), NetworkOptions(**{"preflight": False, **options}))
+        EmulationNetwork(
+            NetworkNeeds(topology=make_topology(topology), **needs),
+            NetworkOptions(**{"preflight": False, **asked}),
+        )
     )
     MACHINE.verdicts.append(partial(made.records, FIDELITY))
     try:
@@ -58,7 +66,7 @@ class Lender:
 
         Args:
             topology: Its topology.
-            **options: Of `NetworkOptions`.
+            **options: As `started` takes them.
         """
         key = repr((make_topology(topology), sorted(options.items())))
         free = self._free.setdefault(key, [])

@@ -16,6 +16,7 @@ from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.testing import OneNetwork
 from dcgym.topologies import Link, Topology, make_topology
 from dcgym.traffic import Flow, Plan, make_plan
+from tests.support.paths import with_path_choice
 
 FRAME = 1514
 DATAGRAM = 1472
@@ -30,11 +31,11 @@ class TracedTwin(OneNetwork):
 
     Args:
         topology: The network.
-        **options: Of `PacketTwin`.
+        **options: Of `PacketTwin`, and those of a path rule.
     """
 
     def __init__(self, topology: Topology, **options: Any) -> None:
-        super().__init__(PacketTwin(topology, **options))
+        super().__init__(PacketTwin(topology, **with_path_choice(options)))
 
     def sender(self, flow: int) -> Mapping[str, int] | None:
         """Return window, threshold, round trip and state of a running TCP flow of the plan."""

@@ -15,8 +15,10 @@ import numpy.typing as npt
 from dcgym.backends.base import Capabilities, Mask, Network, TimeArray
 from dcgym.backends.commands import refuse_flow_commands
 from dcgym.backends.ensemble import networks
+from dcgym.backends.needs import NetworkNeeds
+from dcgym.backends.options import BackendOptions
 from dcgym.backends.records import CONGESTION_CONTROL, ENDED_FLOWS, FIDELITY, Fidelity, RecordKind
-from dcgym.backends.registry import NETWORKS, Maker, Options
+from dcgym.backends.registry import NETWORKS, Maker
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.protocol import NetworkCommands, NetworkState
@@ -125,8 +127,8 @@ class ToyNetwork:
 def register() -> None:
     """Make the backend available by its name; a second call does nothing."""
 
-    def make(topology: Topology, n_envs: int, options: Options) -> Network:
-        return networks(n_envs, lambda: ToyNetwork(topology))
+    def make(needs: NetworkNeeds, n_envs: int, options: BackendOptions) -> Network:
+        return networks(n_envs, lambda: ToyNetwork(needs.topology))
 
     if ToyNetwork.name not in NETWORKS:
-        NETWORKS.add("toy", Maker("toy", ToyNetwork.capabilities, frozenset(), make))
+        NETWORKS.add("toy", Maker("toy", ToyNetwork.capabilities, BackendOptions, make))

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from inspect import signature
 from pathlib import Path
 
-from dcgym.config import check_in, check_int, check_keys, check_name
+from dcgym.config import check_flag, check_in, check_int, check_keys, check_name
 from dcgym.errors import BackendError, ConfigError, MissingDependency
+from dcgym.registry import Registry
 
-__all__ = ["PROGRAMS_FOLDER", "REPORTS", "SERVICE_NAME", "ServerProgram", "nginx"]
+__all__ = [
+    "PROGRAMS_FOLDER",
+    "REPORTS",
+    "SERVER_PROGRAMS",
+    "SERVICE_NAME",
+    "ServerProgram",
+    "nginx",
+]
 
 PROGRAMS_FOLDER = "/run/dcgym-servers"
 """Has a folder for each server, where all hosts of the pod read it."""
@@ -108,6 +117,28 @@ class ServerProgram:
         return asdict(self)
 
     @classmethod
+    def read(cls, spec: object) -> ServerProgram:
+        """Return the program that a configuration says.
+
+        Args:
+            spec: A name in `SERVER_PROGRAMS`; a mapping of ``name`` and the program's arguments; or
+                the fields.
+
+        Raises:
+            ConfigError: There is no such program, or a field or argument is not allowed.
+        """
+        data = {"name": spec} if isinstance(spec, str) else spec
+        if not isinstance(data, Mapping):
+            allowed = "a ServerProgram, its fields, or a name with its arguments"
+            raise ConfigError("server_program", spec, allowed)
+        if "name" not in data:
+            return cls.from_dict(data)
+        chosen = {name: value for name, value in data.items() if name != "name"}
+        make = SERVER_PROGRAMS.find(data["name"])
+        check_keys(chosen, [*signature(make).parameters], "server_program")
+        return make(**chosen)
+
+    @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> ServerProgram:
         """Build a program from plain data.
 
@@ -138,6 +169,8 @@ def nginx(
     Raises:
         MissingDependency: openssl is not installed.
     """
+    check_flag("tls", tls)
+    check_flag("has_access_log", has_access_log)
     page_bytes = check_int("page_bytes", page_bytes, 1, 2**30)
     config = _NGINX.replace("<workers>", str(check_int("workers", workers, 1, 1024)))
     config = config.replace("<access_log>", "<folder>/access.log" if has_access_log else "off")
@@ -167,3 +200,11 @@ def _certificate() -> dict[str, str]:
         except subprocess.CalledProcessError as error:
             raise BackendError(f"openssl: {error.stderr.strip().splitlines()[-1:]}") from error
         return {one: path.read_text("ascii") for one, path in paths.items()}
+
+
+SERVER_PROGRAMS: Registry[Callable[..., ServerProgram]] = Registry(
+    "server programs", "server_program"
+)
+"""Programs that have a name in configurations."""
+
+SERVER_PROGRAMS.add("nginx", nginx, "one page at every path")

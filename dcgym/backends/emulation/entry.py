@@ -8,73 +8,60 @@ from __future__ import annotations
 
 from dcgym.backends.base import DevicePool, Network, Pool
 from dcgym.backends.emulation import capabilities
+from dcgym.backends.emulation.options import DeviceOptions, NetworkOptions, PoolOptions
 from dcgym.backends.ensemble import networks
-from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, POOLS, Maker, Options
-from dcgym.tasks.accelerators.pool import AcceleratorPool
-from dcgym.tasks.balancing.scenario import Scenario
-from dcgym.topologies import Topology
+from dcgym.backends.needs import DeviceNeeds, NetworkNeeds, PoolNeeds
+from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, POOLS, Maker
 
-__all__ = ["ACCELERATOR_EMULATION", "NETWORK_EMULATION", "POOL_EMULATION"]
+__all__: list[str] = []
 
 NAME = "emulation"
 
 
-def _make_network(topology: Topology, n_envs: int, options: Options) -> Network:
+def _make_network(needs: NetworkNeeds, n_envs: int, options: NetworkOptions) -> Network:
     from dcgym.backends.emulation.network import EmulationNetwork
-    from dcgym.backends.emulation.network.options import NetworkOptions
 
-    # The options check the values; the registry has checked the names.
-    chosen = NetworkOptions(**options)  # type: ignore[arg-type]
-    return networks(n_envs, lambda: EmulationNetwork(topology, chosen))
+    return networks(n_envs, lambda: EmulationNetwork(needs, options))
 
 
-def _make_pool(scenario: Scenario, n_envs: int, options: Options) -> Pool:
+def _make_pool(needs: PoolNeeds, n_envs: int, options: PoolOptions) -> Pool:
     from dcgym.backends.emulation.pool.backend import EmulatedPool
 
-    # The pool checks the values; the registry has checked the names.
-    return EmulatedPool(scenario, n_envs, **options)  # type: ignore[arg-type]
+    return EmulatedPool(
+        needs.scenario,
+        n_envs,
+        record_limit=needs.record_limit,
+        warm_up_ns=needs.warm_up_ns,
+        horizon_ns=needs.horizon_ns,
+        server_program=options.server_program,
+    )
 
 
-def _make_devices(pool: AcceleratorPool, n_envs: int, options: Options) -> DevicePool:
+def _make_devices(needs: DeviceNeeds, n_envs: int, options: DeviceOptions) -> DevicePool:
     from dcgym.backends.emulation.devices.backend import EmulatedDevicePool
 
-    # The pool checks the values; the registry has checked the names.
-    return EmulatedDevicePool(pool, n_envs, **options)  # type: ignore[arg-type]
+    return EmulatedDevicePool(
+        needs.pool,
+        n_envs,
+        record_limit=needs.record_limit,
+        horizon_ns=needs.horizon_ns,
+        transport=options.transport,
+        work=options.work,
+    )
 
 
-NETWORK_EMULATION = Maker(
+NETWORKS.add(
     NAME,
-    capabilities.NETWORK,
-    frozenset(
-        {
-            "switch",
-            "flow_matrix",
-            "probes",
-            "path_rule",
-            "flow_table",
-            "flowlet_gap",
-            "preflight",
-            "generator",
-            "host_access",
-        }
-    ),
-    _make_network,
+    Maker(NAME, capabilities.NETWORK, NetworkOptions, _make_network),
+    "Linux hosts and TCP in real time",
 )
-
-POOL_EMULATION = Maker(
+POOLS.add(
     NAME,
-    capabilities.POOL,
-    frozenset({"record_limit", "warm_up_ns", "horizon_ns", "server_program"}),
-    _make_pool,
+    Maker(NAME, capabilities.POOL, PoolOptions, _make_pool),
+    "BPF balancers and HTTP servers in real time",
 )
-
-ACCELERATOR_EMULATION = Maker(
+DEVICE_POOLS.add(
     NAME,
-    capabilities.DEVICE_POOL,
-    frozenset({"record_limit", "horizon_ns", "transport", "work"}),
-    _make_devices,
+    Maker(NAME, capabilities.DEVICE_POOL, DeviceOptions, _make_devices),
+    "a BPF balancer and stations in real time",
 )
-
-NETWORKS.add(NAME, NETWORK_EMULATION, "Linux hosts and TCP in real time")
-POOLS.add(NAME, POOL_EMULATION, "BPF balancers and HTTP servers in real time")
-DEVICE_POOLS.add(NAME, ACCELERATOR_EMULATION, "a BPF balancer and stations in real time")

@@ -2,76 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dcgym.backends.base import DevicePool, Network, Pool
+from dcgym.backends.needs import DeviceNeeds, NetworkNeeds, PoolNeeds
+from dcgym.backends.options import BackendOptions
 from dcgym.backends.placement import Placement
-from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, PLACEMENTS, POOLS, Maker, Options
+from dcgym.backends.registry import DEVICE_POOLS, NETWORKS, PLACEMENTS, POOLS, Maker
 from dcgym.backends.simulation.accelerators import ACCELERATOR_CAPABILITIES, AcceleratorTwin
 from dcgym.backends.simulation.balancing import CAPABILITIES, BalancingTwin
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.backends.simulation.placement import PLACEMENT_CAPABILITIES, FlowLevelModel
-from dcgym.tasks.accelerators.pool import AcceleratorPool
-from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.placement.data_centre import DataCentre
-from dcgym.topologies import Topology
 
-__all__ = ["ACCELERATOR_SIMULATION", "NETWORK_SIMULATION", "PLACEMENT_SIMULATION", "SIMULATION"]
-
-
-def _make_network(topology: Topology, n_envs: int, options: Options) -> Network:
-    # The twin checks the values; the registry has checked the names.
-    return PacketTwin(topology, n_envs, **options)  # type: ignore[arg-type]
+__all__ = ["TwinOptions"]
 
 
-def _make(scenario: Scenario, n_envs: int, options: Options) -> Pool:
-    # The twin checks the values; the registry has checked the names.
-    return BalancingTwin(scenario, n_envs, **options)  # type: ignore[arg-type]
+@dataclass(frozen=True, kw_only=True)
+class TwinOptions(BackendOptions):
+    """Options of the compiled twins.
+
+    Attributes:
+        threads: Threads that simulate the copies of a vector.
+    """
+
+    threads: int = 1
 
 
-def _make_devices(pool: AcceleratorPool, n_envs: int, options: Options) -> DevicePool:
-    return AcceleratorTwin(pool, n_envs, **options)  # type: ignore[arg-type]
+def _make_network(needs: NetworkNeeds, n_envs: int, options: TwinOptions) -> Network:
+    return PacketTwin(
+        needs.topology,
+        n_envs,
+        flow_matrix=needs.flow_matrix,
+        paths=needs.paths,
+        threads=options.threads,
+    )
 
 
-def _make_placement(data_centre: DataCentre, n_envs: int, options: Options) -> Placement:
+def _make_pool(needs: PoolNeeds, n_envs: int, options: TwinOptions) -> Pool:
+    return BalancingTwin(
+        needs.scenario, n_envs, options.threads, needs.record_limit, needs.warm_up_ns
+    )
+
+
+def _make_devices(needs: DeviceNeeds, n_envs: int, options: TwinOptions) -> DevicePool:
+    return AcceleratorTwin(needs.pool, n_envs, options.threads, needs.record_limit)
+
+
+def _make_placement(data_centre: DataCentre, n_envs: int, options: BackendOptions) -> Placement:
     return FlowLevelModel(data_centre, n_envs)
 
 
-SIMULATION = Maker(
-    BalancingTwin.name,
-    CAPABILITIES,
-    frozenset({"threads", "record_limit", "warm_up_ns"}),
-    _make,
-)
-
-POOLS.add(SIMULATION.name, SIMULATION, "compiled twin: simulated time, any number of copies")
-
-NETWORK_SIMULATION = Maker(
-    PacketTwin.name,
-    PacketTwin.capabilities,
-    frozenset({"flow_matrix", "path_rule", "flow_table", "flowlet_gap", "threads"}),
-    _make_network,
-)
+COPIES = "compiled twin: simulated time, any number of copies"
 
 NETWORKS.add(
-    NETWORK_SIMULATION.name, NETWORK_SIMULATION, "compiled twin: packets in simulated time"
+    PacketTwin.name,
+    Maker(PacketTwin.name, PacketTwin.capabilities, TwinOptions, _make_network),
+    "compiled twin: packets in simulated time",
 )
-
-ACCELERATOR_SIMULATION = Maker(
-    AcceleratorTwin.name,
-    ACCELERATOR_CAPABILITIES,
-    frozenset({"threads", "record_limit"}),
-    _make_devices,
+POOLS.add(
+    BalancingTwin.name, Maker(BalancingTwin.name, CAPABILITIES, TwinOptions, _make_pool), COPIES
 )
-
 DEVICE_POOLS.add(
-    ACCELERATOR_SIMULATION.name,
-    ACCELERATOR_SIMULATION,
-    "compiled twin: simulated time, any number of copies",
+    AcceleratorTwin.name,
+    Maker(AcceleratorTwin.name, ACCELERATOR_CAPABILITIES, TwinOptions, _make_devices),
+    COPIES,
 )
-
-PLACEMENT_SIMULATION = Maker(
-    FlowLevelModel.name, PLACEMENT_CAPABILITIES, frozenset(), _make_placement
-)
-
 PLACEMENTS.add(
-    PLACEMENT_SIMULATION.name, PLACEMENT_SIMULATION, "flow-level model: loads of links and tables"
+    FlowLevelModel.name,
+    Maker(FlowLevelModel.name, PLACEMENT_CAPABILITIES, BackendOptions, _make_placement),
+    "flow-level model: loads of links and tables",
 )

@@ -11,7 +11,7 @@ from dcgym.errors import ConfigError
 from dcgym.native import require
 from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.tasks.paths.rules import PathChoice
+from dcgym.tasks.network.path_rules import PathChoice
 from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
 from dcgym.topologies.groups import group_numbers
 from dcgym.topologies.round_trips import HOP_NS, full_frame_bytes

@@ -38,8 +38,8 @@ from dcgym.errors import ConfigError, needs_reset
 from dcgym.monitors import StateWords, read_agent_flows
 from dcgym.native import require
 from dcgym.tasks.network.episode import NetworkEpisode
+from dcgym.tasks.network.path_rules import ECMP, PATH_RULES, PathChoice
 from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
-from dcgym.tasks.paths.rules import PATH_RULES, read_path_rule
 from dcgym.topologies import Topology, next_hop_groups
 from dcgym.traffic.generators.view import RECORD_DTYPE
 from dcgym.units import parse_duration
@@ -79,14 +79,12 @@ class PacketTwin:
         topology: The network, the same in every copy.
         n_envs: Number of copies.
         flow_matrix: Count the bytes of every host at every switch port.
-        flow_table: Flows that the switches remember: a flow keeps its path when weights change. Any
-            number above 0 stands for all. 0: every packet follows the weights.
-        flowlet_gap: With the rule letflow, idle time after which a flow may move; 0: 500 us.
+        paths: How flows, flowlets or packets are spread over equal-cost ports. Any number of flows
+            above 0 that switches remember stands for all.
         threads: Threads that `advance` uses.
         timer_lateness: Mean of how late the timers of queues, pacing and link delay come, drawn by
             the episode's seed; tokens make the time of a queue good, as in the kernel. 0: never,
             and the kernel's ticks begin with the episode.
-        path_rule: How flows, flowlets or packets are spread over equal-cost ports.
 
     Raises:
         ConfigError: A value is not allowed.
@@ -104,11 +102,9 @@ class PacketTwin:
         topology: Topology,
         n_envs: int = 1,
         flow_matrix: bool = False,
-        flow_table: int = 0,
-        flowlet_gap: str | int | float = 0,
+        paths: PathChoice = ECMP,
         threads: int = 1,
         timer_lateness: str | int | float = TIMER_LATENESS,
-        path_rule: str = "ecmp",
     ) -> None:
         check_mtus(topology)
         self.topology = topology
@@ -119,7 +115,7 @@ class PacketTwin:
         self._config = network_config(
             topology,
             flow_matrix,
-            read_path_rule(path_rule, flow_table, flowlet_gap),
+            paths,
             parse_duration(timer_lateness, "timer_lateness"),
         )
         # Number and first weight of each group with a choice.

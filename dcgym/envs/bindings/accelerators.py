@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import DevicePool
+from dcgym.backends.needs import HORIZON_NS, DeviceNeeds
 from dcgym.backends.records import Record
 from dcgym.backends.registry import DEVICE_POOLS, make_backend
 from dcgym.config import check_range
-from dcgym.envs.backends import draws_ahead, make_copies
+from dcgym.envs.backends import make_copies
 from dcgym.envs.bindings.base import Binding
 from dcgym.envs.bindings.best_weights import BestWeights
 from dcgym.envs.bindings.scenario_time import records_since
@@ -34,7 +35,6 @@ __all__ = ["AcceleratorBinding"]
 
 NS_PER_MS = 1e6
 SIMULATION = "simulation"
-DEFAULT_HORIZON_NS = 600 * 10**9
 
 
 class AcceleratorBinding(Binding[AcceleratorTask, DeviceEpisode, DeviceCommands, DeviceState]):
@@ -92,7 +92,7 @@ class AcceleratorBinding(Binding[AcceleratorTask, DeviceEpisode, DeviceCommands,
     def bound(self, max_steps: int | None) -> bool:
         """Draw the requests of the following episodes for so many steps; None for no limit."""
         is_new, self._max_steps = max_steps != self._max_steps, max_steps
-        return is_new and draws_ahead(self._spec, DEVICE_POOLS)
+        return is_new and self.running.capabilities.draws_ahead
 
     def episodes(
         self, seeds: Sequence[int | None], options: Mapping[str, Any]
@@ -236,17 +236,15 @@ class AcceleratorBinding(Binding[AcceleratorTask, DeviceEpisode, DeviceCommands,
     def _make_other(self, pool: AcceleratorPool, n_envs: int) -> DevicePool:
         if self._is_real_time:
             # A search of minutes of real time, and of many copies: in the twin instead.
-            return make_backend(DEVICE_POOLS, SIMULATION, pool, n_envs)
+            return make_backend(DEVICE_POOLS, SIMULATION, DeviceNeeds(pool=pool), n_envs)
         return self._make_of(pool, n_envs, 0)
 
     def _horizon_ns(self) -> int:
         """Return how much traffic an episode needs: with a late interval."""
         if self._max_steps is None:
-            return self.origin_ns + DEFAULT_HORIZON_NS
+            return self.origin_ns + HORIZON_NS
         return self.origin_ns + (self._max_steps + 1) * self.interval_ns
 
     def _make_of(self, pool: AcceleratorPool, n_envs: int, limit: int) -> DevicePool:
-        wanted = {"record_limit": limit, "horizon_ns": self._horizon_ns()}
-        return make_copies(
-            DEVICE_POOLS, self._spec, pool, n_envs, wanted, wanted | {"record_limit": 0}
-        )
+        needs = DeviceNeeds(pool=pool, record_limit=limit, horizon_ns=self._horizon_ns())
+        return make_copies(DEVICE_POOLS, self._spec, needs, n_envs, pool)

@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Pool
+from dcgym.backends.needs import PoolNeeds
 from dcgym.backends.records import SUMMARY
 from dcgym.backends.registry import POOLS
 from dcgym.config import check_in
 from dcgym.envs.backends import make_copies
 from dcgym.envs.bindings.base import Binding
+from dcgym.envs.bindings.pool_flows import check_scenario
 from dcgym.envs.values import (
     Actions,
     Caption,
@@ -81,14 +83,15 @@ class AssignmentBinding(Binding[JobAssignmentTask, int, PoolCommands, PoolState]
     def make(self) -> Pool:
         """Return pools whose flows can wait."""
         settings = self._task.settings
-        wanted, defaults = {"record_limit": settings.record_limit}, {"record_limit": 0}
         scenario = self._task.scenario
-        made = make_copies(POOLS, self._spec, scenario, self.n_envs, wanted, defaults)
+        needs = PoolNeeds(scenario=scenario, record_limit=settings.record_limit)
+        made = make_copies(POOLS, self._spec, needs, self.n_envs, scenario)
         if not made.capabilities.assignments:
             allowed = "simulation: there each job waits for the agent; real connections do not"
             raise ConfigError("backend", made.name, allowed)
         if settings.rule is not None:
             check_in("rule", settings.rule, made.capabilities.rules)
+        check_scenario(made.capabilities, scenario)
         return made
 
     def opening(self) -> list[tuple[PoolCommands, int]]:

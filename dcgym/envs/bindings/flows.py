@@ -35,7 +35,7 @@ class FlowBinding(TrafficBinding[FlowTask]):
 
     Args:
         tasks: The task of each copy, all on the same topology.
-        backend: Name of a backend, a network, or a function that makes one of a topology.
+        backend: What `read_backend` returned.
 
     Raises:
         ConfigError: The backend cannot do what the tasks ask for.
@@ -59,7 +59,11 @@ class FlowBinding(TrafficBinding[FlowTask]):
         """Return networks whose flows can be steered."""
         made = super().make()
         if not made.capabilities.flow_control:
-            raise ConfigError("backend", made.name, "one that can steer flows (flow_control)")
+            raise ConfigError(
+                "backend",
+                made.name,
+                "one that can steer flows (flow_control), as with the native generator",
+            )
         return made
 
     def decode(self, actions: Actions, fresh: Mask) -> NetworkCommands:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Network
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.envs.bindings.traffic import TrafficBinding
 from dcgym.envs.values import Actions, FloatArray, Info, Mask, Seen, TimeArray, Told
 from dcgym.errors import ConfigError
@@ -29,7 +31,7 @@ class NetworkBinding(TrafficBinding[NetworkTask]):
 
     Args:
         tasks: The task of each copy, all on the same topology.
-        backend: Name of a backend, a network, or a function that makes one of a topology.
+        backend: What `read_backend` returned.
 
     Raises:
         ConfigError: The backend cannot do what the tasks ask for.
@@ -48,7 +50,9 @@ class NetworkBinding(TrafficBinding[NetworkTask]):
 
     def make(self) -> Network:
         """Return networks."""
-        made = super().make()
+        made, weighs = super().make(), any(one.name == "weights" for one in self._task.decisions)
+        if weighs and not self._can.path_weights:
+            raise ConfigError("backend", made.name, "one that weighs paths; Open vSwitch cannot")
         # To find that out takes longer than a whole step.
         self._runs = made if isinstance(made, CompiledRuns) else None
         runs = self._runs is not None and not self._can.real_time and self._meter.can_run
@@ -131,6 +135,10 @@ class NetworkBinding(TrafficBinding[NetworkTask]):
     def _seen(self, made: Measured, observation: npt.NDArray[np.float32]) -> Seen:
         terms = self._task.terms(made, self._values)
         return observation[:, None], {name: term[:, None] for name, term in terms.items()}
+
+    def _needs(self, task: NetworkTask) -> NetworkNeeds:
+        matrix, probes = task.features.has_flow_matrix, tuple(task.probes.pairs)
+        return replace(super()._needs(task), flow_matrix=matrix, probes=probes)
 
     def _check(self, task: NetworkTask) -> None:
         """Refuse what the backend cannot do."""

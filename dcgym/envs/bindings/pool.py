@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.base import Capabilities, Pool
+from dcgym.backends.needs import PoolNeeds
 from dcgym.backends.records import Record
 from dcgym.backends.registry import POOLS
 from dcgym.backends.shadow import ShadowedPool
-from dcgym.config import check_in, check_int
-from dcgym.envs.backends import draws_ahead, make_copies
+from dcgym.config import check_in
+from dcgym.envs.backends import make_copies
 from dcgym.envs.bindings.base import Binding
-from dcgym.envs.bindings.pool_flows import serve_out, traffic_ns
+from dcgym.envs.bindings.pool_flows import check_scenario, serve_out, traffic_ns
 from dcgym.envs.bindings.scenario_time import records_since
 from dcgym.envs.infos import ValueArray
 from dcgym.envs.values import (
@@ -125,7 +126,7 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
     def bound(self, max_steps: int | None) -> bool:
         """Draw the traffic of the following episodes for so many steps; None for no limit."""
         is_new, self._max_steps = max_steps != self._max_steps, max_steps
-        return is_new and draws_ahead(self._spec, POOLS)
+        return is_new and self.running.capabilities.draws_ahead
 
     def opening(self) -> list[tuple[PoolCommands, int]]:
         """Return the rules: SED while traffic fills the pool, and then the task's."""
@@ -276,8 +277,7 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         check_in("rule", settings.rule, can.rules)
         for rule in task.rules:
             check_in("others", rule, can.rules)
-        if can.largest_hosts is not None:
-            check_int("scenario.groups", task.n_servers, 1, can.largest_hosts)
+        check_scenario(can, task.scenario)
         if settings.drain_ns and settings.max_steps is None:
             raise ConfigError(
                 "drain", settings.drain, "0s, or with max_steps, after which to drain"
@@ -292,10 +292,10 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
 
     def _make(self, record_limit: int | None = None) -> Pool:
         settings = self._task.settings
-        wanted = {
-            "record_limit": settings.record_limit if record_limit is None else record_limit,
-            "warm_up_ns": settings.warm_up_ns + self.origin_ns,
-            "horizon_ns": self.origin_ns + traffic_ns(self._task, self._max_steps),
-        }
-        defaults = {**wanted, "record_limit": 0, "warm_up_ns": self.origin_ns}
-        return make_copies(POOLS, self._spec, self.scenario, self.n_envs, wanted, defaults)
+        needs = PoolNeeds(
+            scenario=self.scenario,
+            record_limit=settings.record_limit if record_limit is None else record_limit,
+            warm_up_ns=settings.warm_up_ns + self.origin_ns,
+            horizon_ns=self.origin_ns + traffic_ns(self._task, self._max_steps),
+        )
+        return make_copies(POOLS, self._spec, needs, self.n_envs, self.scenario)

@@ -7,19 +7,45 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.base import Pool
+from dcgym.backends.base import Capabilities, Pool
 from dcgym.backends.records import OPEN_FLOWS
+from dcgym.config import check_int
 from dcgym.envs.values import Mask, TimeArray
+from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.protocol import NOTHING
+from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.tasks.balancing.task import BalancingTask
 from dcgym.units import NS_PER_S
 
-__all__ = ["are_under_way", "serve_out", "traffic_ns"]
+__all__ = ["are_under_way", "check_scenario", "serve_out", "traffic_ns"]
 
 # Of an episode in real time without a limit of its own; the slack is for agents that come late.
 LONGEST_NS = 600 * NS_PER_S
 LONGEST_FLOWS = 500_000
 SLACK_NS = 30 * NS_PER_S
+
+
+def check_scenario(can: Capabilities, scenario: Scenario) -> None:
+    """Refuse traffic and servers that a backend cannot have.
+
+    Args:
+        can: What the backend can do.
+        scenario: The pool and its traffic.
+
+    Raises:
+        ConfigError: Users wait for their flows, resources beyond the first have a limit, or there
+            are too many servers.
+    """
+    workload = scenario.workload
+    if workload.is_closed_loop and not can.closed_loops:
+        allowed = "open arrivals, with this backend"
+        raise ConfigError("scenario.arrivals", workload.arrivals.name, allowed)
+    for group in scenario.pool.groups:
+        for one in group.resources:
+            if one.limit is not None and not can.stage_limits:
+                raise ConfigError(f"group.{one.name}_limit", one.limit, "None, with this backend")
+    if can.largest_hosts is not None:
+        check_int("scenario.groups", scenario.n_servers, 1, can.largest_hosts)
 
 
 def traffic_ns(task: BalancingTask, max_steps: int | None) -> int:

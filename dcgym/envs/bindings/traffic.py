@@ -10,10 +10,11 @@ import numpy as np
 
 from dcgym.backends.base import Capabilities, Network, is_backend, made_by
 from dcgym.backends.ensemble import networks
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.backends.records import ENDED_FLOWS
 from dcgym.backends.registry import NETWORKS
 from dcgym.config import check_int
-from dcgym.envs.backends import find_object, make_copies, topology_of
+from dcgym.envs.backends import Named, make_copies, read_backend, topology_of
 from dcgym.envs.bindings.base import Binding
 from dcgym.envs.bindings.scenario_time import rows_since
 from dcgym.envs.values import (
@@ -59,7 +60,7 @@ def make_tasks(
     Raises:
         ConfigError: An argument is not allowed.
     """
-    backend = find_object(settings.backend)
+    backend = read_backend(settings.backend)
     given = topology_of(backend)
     n_envs = check_int("num_envs", n_envs, 1, None if given is None else 1)
     first = make_task(settings, given)
@@ -71,7 +72,7 @@ class TrafficBinding(Binding[Task, NetworkEpisode, NetworkCommands, NetworkState
 
     Args:
         tasks: The task of each copy, all on the same topology.
-        backend: Name of a backend, a network, or a function that makes one of a topology.
+        backend: What `read_backend` returned.
         meter: Measures the intervals.
 
     Raises:
@@ -97,9 +98,8 @@ class TrafficBinding(Binding[Task, NetworkEpisode, NetworkCommands, NetworkState
     def make(self) -> Network:
         """Return networks."""
         spec, first = self._spec, self.tasks[0]
-        if isinstance(spec, str):
-            wanted, defaults = first.backend_options(), first.default_options()
-            made = make_copies(NETWORKS, spec, first.topology, self.n_envs, wanted, defaults)
+        if isinstance(spec, Named):
+            made = make_copies(NETWORKS, spec, self._needs(first), self.n_envs)
         else:
             kind = "a Network of a topology; or a Network"
             maker = (lambda _: spec) if is_backend(spec) else spec
@@ -239,16 +239,23 @@ class TrafficBinding(Binding[Task, NetworkEpisode, NetworkCommands, NetworkState
             told, count = self._told_events[env], len(self.event_records(env))
             self._new_events[env], self._told_events[env] = count - told, count
 
+    def _needs(self, task: Task) -> NetworkNeeds:
+        """Return what a task needs of its network."""
+        is_command = isinstance(task.plan, AppPlan)
+        choice = task.settings.path_choice
+        return NetworkNeeds(topology=task.topology, paths=choice, applications=is_command)
+
     def _check(self, task: Task) -> None:
         """Refuse what the backend cannot do."""
         can = self._can
         if task.events and not can.events:
             field = list(task.settings.events)
-            raise ConfigError("events", field, "none, with a backend that knows no events")
+            allowed = "none, with a backend that knows no events; Open vSwitch's routes are static"
+            raise ConfigError("events", field, allowed)
         if isinstance(task.plan, AppPlan) and not can.applications:
-            allowed = "flows, with a backend that runs no apps"
+            allowed = "flows, with a backend or a generator that runs no apps"
             raise ConfigError("traffic", task.plan.name, allowed)
-        rule = task.settings.backend_options().get("path_rule", "ecmp")
+        rule = task.settings.path_choice.name
         if rule not in can.path_rules:
             raise ConfigError("path_rule", rule, f"one of {', '.join(can.path_rules)}, here")
         if can.largest_hosts is not None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.needs import PoolNeeds
 from dcgym.backends.records import FLOWS, OPEN_FLOWS
 from dcgym.backends.registry import POOLS, make_backend
 from dcgym.envs.bindings.pool_flows import serve_out
@@ -76,11 +77,11 @@ def best_of(scenario: Scenario, seed: int, window: Window) -> PoolBest:
         seed: Seed of the arrivals.
         window: Which flows count.
     """
-    options = {"record_limit": RECORD_LIMIT, "warm_up_ns": window.from_ns}
+    needs = PoolNeeds(scenario=scenario, record_limit=RECORD_LIMIT, warm_up_ns=window.from_ns)
     until_ns = window.until_ns
     found = []
     for rule in BEST_RULES:
-        twin = make_backend(POOLS, TWIN, scenario, 1, options)
+        twin = make_backend(POOLS, TWIN, needs)
         twin.reset([seed])
         twin.apply(PoolCommands(rules=rule))
         twin.advance(np.array([until_ns]))

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from dcgym.backends.records import Record
-from dcgym.envs.factory import argument_names, default_of, find_environment, newest_id
+from dcgym.envs.factory import find_environment, newest_id
 from dcgym.errors import DcgymError
 from dcgym.suites.results import Records
 from dcgym.tasks.common.layout import Column, Layout
@@ -91,12 +91,11 @@ def resolved_config(record: Record) -> dict[str, object]:
         record: Record of the run.
     """
     try:
-        env_id = newest_id(str(record["env"]))
-        defaults = {name: default_of(env_id, name) for name in argument_names(env_id)}
+        environment = find_environment(newest_id(str(record["env"])))
+        return environment.single.resolved(record["config"])
     except DcgymError:
         # Results outlive the package of their environment.
-        defaults = {}
-    return {**defaults, **record["config"]}
+        return dict(record["config"])
 
 
 def scenarios_of(records: Records) -> dict[str, list[Record]]:

@@ -32,7 +32,8 @@ class AcceleratorBalancingSettings(TaskSettings):
 
     Attributes:
         scenario: Name, mapping, file or `AcceleratorPool`.
-        backend: Name, or a function that makes a `DevicePool` of a pool and a number of copies.
+        backend: Name, or a mapping of ``name`` and options; or a function that makes a `DevicePool`
+            of a pool and a number of copies.
         interval: Control interval.
         settle: Beginning of each interval that nothing is measured in: the last action's queues.
             Where nobody says, a fifth of an interval that is no longer than 2 s.

@@ -25,8 +25,8 @@ class JobAssignmentSettings(TaskSettings):
 
     Attributes:
         scenario: Name, mapping, file or `Scenario`; it has one balancer.
-        backend: Name, or a function that makes a `Pool` of a scenario and a number of
-            copies.
+        backend: Name, or a mapping of ``name`` and options; or a function that makes a `Pool` of a
+            scenario and a number of copies.
         interval: Mean time from one job to the next; None for that of the scenario.
         jobs: Jobs of an episode; None for no end.
         observation: A name in `OBSERVATIONS`.

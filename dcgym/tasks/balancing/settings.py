@@ -31,7 +31,8 @@ class PoolSettings(TaskSettings):
 
     Attributes:
         scenario: Name, mapping, file or `Scenario`.
-        backend: Name, or a function that makes a `Pool` of a scenario and a number of copies.
+        backend: Name, or a mapping of ``name`` and options; or a function that makes a `Pool` of a
+            scenario and a number of copies.
         interval: Control interval.
         reward: A term, a list of terms, or a mapping term to weight; None for `gain_over_sed`
             where the backend can run a shadow, else `log_ongoing`.

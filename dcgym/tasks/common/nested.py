@@ -11,7 +11,7 @@ from dcgym.units import as_python
 __all__ = ["replaced"]
 
 # What a text in the place of a mapping stands for: scenario "yao-sim-8" is {preset: yao-sim-8}.
-NAME_KEYS = {"topology": "name", "traffic": "name", "scenario": "preset"}
+NAME_KEYS = {"topology": "name", "traffic": "name", "scenario": "preset", "backend": "name"}
 
 
 def replaced(

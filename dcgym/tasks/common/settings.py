@@ -27,7 +27,8 @@ class TaskSettings:
     """Arguments that all environments take; those of one task are a subclass.
 
     Attributes:
-        backend: Name of a backend, a backend, or what makes one; "module:name" names the latter.
+        backend: Name of a backend, or a mapping of ``name`` and the backend's options; a backend,
+            or what makes one, which "module:name" may name.
         interval: Control interval; None where steps have no fixed length.
         render_mode: None or "rgb_array".
         max_steps: Steps until truncation, which also bounds what is drawn and started; None for

@@ -274,11 +274,6 @@ def flow_control(settings: FlowSettings, given: Topology | None = None) -> FlowT
     | marking | mark packets at the switches; a mapping replaces how the topology says |
     | probes | as in `CongestionControl-v2`, and so are those that follow |
     | events | what happens to links and switches (see `dcgym.tasks.network.events`) |
-    | switch | "ebpf" or "ovs"; of the emulation |
-    | preflight | measure a few links before the first episode; of the emulation |
-    | generator | "native": others choose ports of their own; of the emulation |
-    | host_access | what processes of the hosts may do: "limited", "read-only" or "full" |
-    | threads | threads that simulate the copies of a vector; of the simulation |
     | render_mode | None or "rgb_array": load and queues (extra `video`) |
     | randomise | distribution of each field that is drawn at `reset`, by its path; or None |
     | max_steps | steps until truncation, or None |
@@ -334,7 +329,5 @@ def each_flow(settings: FlowSettings, given: Topology | None = None) -> FlowTask
         settings: The arguments above.
         given: The network of a backend that exists already.
     """
-    if settings.generator != "native":
-        raise ConfigError("generator", settings.generator, "native: its ports tell flows apart")
     topology, marks = read_topology(settings.topology, settings.marking, given)
     return FlowTask(settings, topology, marks)

@@ -89,12 +89,7 @@ def joint(settings: JointSettings, given: Topology | None = None) -> NetworkTask
     | flowlet_gap | with letflow, idle time after which a flow may move; 0: 500 us |
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
-    | switch | "ebpf"; Open vSwitch cannot weigh paths |
     | events | what happens to links and switches (see `dcgym.tasks.network.events`) |
-    | preflight | measure a few links before the first episode; of the emulation |
-    | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
-    | host_access | what processes of the hosts may do: "limited", "read-only" or "full" |
-    | threads | threads that simulate the copies of a vector; of the simulation |
     | render_mode | None or "rgb_array": load, queues and the action (extra `video`) |
     | randomise | distribution of each field that is drawn at `reset`, by its path; or None |
     | max_steps | steps until truncation, or None |

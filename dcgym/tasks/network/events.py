@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dcgym.config import check_in, check_keys, check_list, check_range, check_text
-from dcgym.errors import ConfigError, FeatureNotSupported, suggest
+from dcgym.errors import ConfigError, suggest
 from dcgym.tasks.common.events import TimedEvent, check_order, count_due, read_time_ns
 from dcgym.topologies import Port, Topology
 from dcgym.units import parse_rate
 
-__all__ = ["ACTIONS", "Event", "EventLog", "check_events", "make_events"]
+__all__ = ["ACTIONS", "Event", "EventLog", "make_events"]
 
 ACTIONS = ("down", "up", "rate", "loss")
 """What may happen to a link; a switch knows the first two."""
@@ -103,21 +103,6 @@ def make_events(spec: Sequence[Mapping[str, Any]], topology: Topology) -> tuple[
     check_order(events)
     _check_states(events)
     return events
-
-
-def check_events(events: Sequence[Event], switch: str) -> None:
-    """Refuse events where the data plane cannot follow them.
-
-    Args:
-        events: The events of an episode.
-        switch: Data plane of the switches.
-
-    Raises:
-        FeatureNotSupported: Events are asked for, and the switches are Open vSwitch.
-    """
-    if events and switch == "ovs":
-        hint = "its routes are static, nothing reroutes; use switch='ebpf', or no events"
-        raise FeatureNotSupported("events with switch='ovs'", hint)
 
 
 class EventLog:

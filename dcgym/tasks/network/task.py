@@ -139,17 +139,6 @@ class NetworkTask(TrafficTask):
         assert found is not None
         return found
 
-    def backend_options(self) -> dict[str, object]:
-        """Return what a backend that is made by name is told, as far as it has such options."""
-        return super().backend_options() | {
-            "flow_matrix": self.features.has_flow_matrix,
-            "probes": self.probes.pairs,
-        }
-
-    def default_options(self) -> dict[str, object]:
-        """Return what `backend_options` is where nobody asks for anything."""
-        return super().default_options() | {"flow_matrix": False, "probes": ()}
-
     def take(self, plan: Plan) -> None:
         """Work out what the plan's flows get together, where the reward asks for it.
 

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_keys
-from dcgym.errors import ConfigError, needs_reset
+from dcgym.errors import needs_reset
 from dcgym.tasks.network.activity import Activity
 from dcgym.tasks.network.arguments import read_congestion_control
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.tasks.network.events import check_events, make_events
+from dcgym.tasks.network.events import make_events
 from dcgym.tasks.network.settings import TrafficSettings
 from dcgym.topologies import Topology
 from dcgym.topologies.routing import route_table
 from dcgym.traffic import Plan, make_plan
-from dcgym.traffic.plans.applications import APPS, AppPlan
+from dcgym.traffic.plans.applications import AppPlan
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -70,10 +70,8 @@ class TrafficTask:
         route_table(topology)
         self.plan: Plan = make_plan(self.traffic, topology, 0)
         self.events = make_events(settings.events, topology)
-        check_events(self.events, settings.switch)
         self._congestion_control = read_congestion_control(settings.congestion_control, topology)
         self.activity: Activity | None = None
-        self._check_applications()
 
     def active_flows(self) -> npt.NDArray[np.bool_]:
         """Return which flows of the plan are active until the next decision, (F,).
@@ -90,17 +88,6 @@ class TrafficTask:
     def another(self) -> Self:
         """Return the same task for another copy, whose traffic is its own."""
         return copy.copy(self)
-
-    def backend_options(self) -> dict[str, object]:
-        """Return what a backend that is made by name is told, as far as it has such options."""
-        options = self.settings.backend_options()
-        if isinstance(self.plan, AppPlan):
-            options["generator"] = APPS
-        return options
-
-    def default_options(self) -> dict[str, object]:
-        """Return what `backend_options` is where nobody asks for anything."""
-        return type(self.settings)().backend_options()
 
     def draw_seed(self, generator: np.random.Generator) -> int:
         """Draw the seed of an episode's plan."""
@@ -121,7 +108,6 @@ class TrafficTask:
         self.traffic = options.get("traffic", self.traffic)
         try:
             self.plan = make_plan(self.traffic, self.topology, seed)
-            self._check_applications()
             self.take(self.plan)
             if isinstance(self.plan, AppPlan):
                 self.plan.check_machine()
@@ -142,7 +128,3 @@ class TrafficTask:
         Raises:
             ConfigError: It does not fit.
         """
-
-    def _check_applications(self) -> None:
-        if isinstance(self.plan, AppPlan) and self.settings.generator != "native":
-            raise ConfigError("generator", self.settings.generator, "native, beside apps")

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcgym.config import check_in
-from dcgym.errors import ConfigError
 from dcgym.tasks.common.layout import CENSORED, Column, Layout
 from dcgym.tasks.common.settings import Duration
 from dcgym.tasks.network.arguments import TopologySpec, read_topology
+from dcgym.tasks.network.path_rules import PathChoice, read_path_rule
 from dcgym.tasks.network.settings import NetworkSettings, TrafficSpec
 from dcgym.tasks.network.task import NetworkTask
-from dcgym.tasks.paths.rules import read_path_rule
 from dcgym.tasks.paths.weights import WeightDecision
 from dcgym.topologies import Topology
 
@@ -54,7 +53,7 @@ class PathSettings(NetworkSettings):
         observe: "uplinks" or "all": the ports whose features are observed.
         action: One of `dcgym.tasks.paths.actions.WEIGHTINGS`.
         path_rule: How flows, flowlets or packets are spread, one of
-            `dcgym.tasks.paths.rules.PATH_RULES`.
+            `dcgym.tasks.network.path_rules.PATH_RULES`.
         flow_table: Flows that the switches remember; 0 for none.
         flowlet_gap: Idle time after which a flowlet of the rule letflow has ended; 0 for its own.
     """
@@ -71,16 +70,13 @@ class PathSettings(NetworkSettings):
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
-        if self.switch == "ovs":
-            # Its select groups do not keep to unequal weights: openvswitch/ovs-issues 180.
-            raise ConfigError("switch", self.switch, "ebpf (Open vSwitch cannot weigh paths)")
         check_in("observe", self.observe, OBSERVED)
         read_path_rule(self.path_rule, self.flow_table, self.flowlet_gap)
 
-    def backend_options(self) -> dict[str, object]:
-        """Return the fields that are options of a backend, as far as it has them."""
-        names = ("path_rule", "flow_table", "flowlet_gap")
-        return super().backend_options() | {name: getattr(self, name) for name in names}
+    @property
+    def path_choice(self) -> PathChoice:
+        """How flows, flowlets or packets are spread over equal-cost ports."""
+        return read_path_rule(self.path_rule, self.flow_table, self.flowlet_gap)
 
 
 def observed_ports(settings: PathSettings, weights: WeightDecision) -> list[int] | None:
@@ -170,12 +166,7 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | flowlet_gap | with letflow, idle time after which a flow may move; 0: 500 us |
     | congestion_control | name, or mapping of host to name |
     | marking | mark packets at the switches; a mapping replaces how the topology says |
-    | switch | "ebpf"; Open vSwitch cannot weigh paths |
     | events | what happens to links and switches (see `dcgym.tasks.network.events`) |
-    | preflight | measure a few links before the first episode; of the emulation |
-    | generator | what sends the traffic: "native", "iperf3" or "goben"; of the emulation |
-    | host_access | what processes of the hosts may do: "limited", "read-only" or "full" |
-    | threads | threads that simulate the copies of a vector; of the simulation |
     | render_mode | None or "rgb_array": load, queues and the action (extra `video`) |
     | randomise | distribution of each field that is drawn at `reset`, by its path; or None |
     | max_steps | steps until truncation, or None |

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.backends.records import CONGESTION_CONTROL, EVENT_RECORDS
 from dcgym.errors import BackendError, CommandError
 from dcgym.monitors import Snapshot

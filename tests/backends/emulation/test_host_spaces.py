@@ -69,7 +69,7 @@ def test_applications_see_those_of_their_host_and_the_host_sees_them(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
-    network = make("dumbbell", generator="apps")
+    network = make("dumbbell", applications=True)
     sleep_in(network, "h1")
     words = " ".join(SLEEPER)
     end = f"until pkill -fx '{words}'; do sleep 0.01; done"
@@ -125,7 +125,7 @@ def test_modules_in_the_working_folder_are_not_taken_for_pythons(
     monkeypatch.setenv("DCGYM_RUN_DIR", str(tmp_path / "runs"))
     # What a host that only reads may leave there. All three of our processes import it.
     (tmp_path / "argparse.py").write_text("raise SystemExit('a module of the working folder')")
-    network = make("dumbbell", host_access="read-only", generator="apps")
+    network = make("dumbbell", host_access="read-only", applications=True)
     begin(network, AppPlan("apps", 0, (App("h1", ("true",)),)))
     wait_for(network.finished)
     assert run_here(capfd, "shell", "--command", "h1 true").returncode == 0

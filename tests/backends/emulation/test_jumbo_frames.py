@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.backends.fidelity import LIMITS
 from dcgym.backends.records import FIDELITY
 from dcgym.errors import ConfigError

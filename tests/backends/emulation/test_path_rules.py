@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.options import NetworkOptions
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.backends.records import EVENT_RECORDS
 from dcgym.errors import ConfigError
 from dcgym.tasks.network.events import make_events
+from dcgym.tasks.network.path_rules import read_path_rule
 from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology
 from dcgym.traffic import Flow, Plan
@@ -143,4 +146,5 @@ def test_senders_leave_the_path_that_marks(make: Any) -> None:
 
 def test_open_vswitch_has_no_rule_but_its_hash() -> None:
     with pytest.raises(ConfigError, match=r"path_rule.*ecmp with the switch ovs"):
-        NetworkOptions(switch="ovs", path_rule="spray")
+        needs = NetworkNeeds(topology=make_topology("dumbbell"), paths=read_path_rule("spray"))
+        EmulationNetwork(needs, NetworkOptions(switch="ovs"))

@@ -12,7 +12,7 @@ import pytest
 
 import dcgym
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.errors import ConfigError
 from dcgym.testing import OneNetwork
 from dcgym.topologies import Topology, make_topology, next_hop_groups

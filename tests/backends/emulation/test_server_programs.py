@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import dcgym
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.emulation.wire.messages import ChangeServer, Done
 from dcgym.backends.records import SUMMARY
@@ -196,6 +197,24 @@ def test_an_episode_leaves_nothing_to_the_next(web_servers: EmulatedPool) -> Non
 def test_wrong_programs_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         EmulatedPool("testbed-7", server_program=fields)
+
+
+@needs_nginx
+def test_an_environment_runs_the_program_that_its_configuration_names() -> None:
+    env = dcgym.make_env(
+        env="LoadBalancing-v1",
+        backend={"name": "emulation", "server_program": {"name": "nginx", "page_bytes": 2000}},
+        scenario={"preset": "testbed-7", "load": 0.1},
+        interval="100ms",
+        lead_in=0,
+    )
+    with contextlib.closing(env):
+        env.reset(seed=1)
+        pool = env.unwrapped.session.system.backend
+        ((address, port),) = pool.targets
+        said = pool.execute("c1", "curl", "-sS", f"http://{address}:{port}/page", timeout_s=20)
+        assert said == "d" * 2000
+        env.step(env.action_space.sample())
 
 
 def test_programs_survive_plain_data_and_have_the_speed_that_they_have() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.backends.records import ENDED_FLOWS, EVENT_RECORDS
 from dcgym.backends.registry import NETWORKS, make_backend
 from dcgym.backends.simulation.packets import PacketTwin
@@ -135,7 +136,7 @@ def test_the_flow_matrix_of_a_copy_is_that_of_a_network_alone(topology: Topology
 
 
 def test_it_is_a_batch_that_needs_an_episode_everywhere(topology: Topology) -> None:
-    batch = make_backend(NETWORKS, "simulation", topology, 2, {"threads": 2})
+    batch = make_backend(NETWORKS, "simulation", NetworkNeeds(topology=topology), 2, {"threads": 2})
     assert isinstance(batch, PacketTwin)
     batch.reset([episode(topology, 0), None])
     with pytest.raises(BackendError, match=r"call reset\(\) first"):
@@ -144,7 +145,9 @@ def test_it_is_a_batch_that_needs_an_episode_everywhere(topology: Topology) -> N
     batch.close()
     for value in (0, 1.5, "two"):
         with pytest.raises(ConfigError, match=r"^threads: value"):
-            make_backend(NETWORKS, "simulation", topology, 2, {"threads": value})
+            make_backend(
+                NETWORKS, "simulation", NetworkNeeds(topology=topology), 2, {"threads": value}
+            )
 
 
 @pytest.mark.parametrize("cuts", [False, True])

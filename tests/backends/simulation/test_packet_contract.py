@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dcgym
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.backends.records import EVENT_RECORDS
 from dcgym.backends.registry import NETWORKS, make_backend
 from dcgym.backends.simulation.network_config import TRANSPORTS
@@ -18,6 +19,7 @@ from dcgym.errors import ConfigError
 from dcgym.suites import Case, Suite
 from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.events import make_events
+from dcgym.tasks.network.path_rules import read_path_rule
 from dcgym.testing import check_contract, check_network
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow
@@ -160,9 +162,10 @@ def test_a_remembered_flow_keeps_its_path_when_weights_change(flow_table: int) -
 def test_options_and_values_are_checked() -> None:
     topology = make_topology(LEAF_SPINE)
     with pytest.raises(ConfigError, match="flow_table"):
-        make_backend(NETWORKS, "simulation", topology, 1, {"flow_table": -1})
+        read_path_rule("ecmp", -1)
+    needs = NetworkNeeds(topology=topology)
     with pytest.raises(ConfigError, match=r"switch.*left out, with the backend simulation"):
-        make_backend(NETWORKS, "simulation", topology, 1, {"switch": "ovs"})
+        make_backend(NETWORKS, "simulation", needs, 1, {"switch": "ovs"})
 
 
 def test_the_flow_matrix_counts_who_sent_what() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcgym.backends.needs import PoolNeeds
 from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, RecordKind
 from dcgym.backends.registry import POOLS, make_backend
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
@@ -101,12 +102,13 @@ def test_a_copy_of_devices_without_an_episode_goes_on() -> None:
 
 
 def test_registry_makes_it_by_name() -> None:
-    made = make_backend(POOLS, "simulation", make_scenario("yao-sim-8"), 2, {"record_limit": 10})
+    needs = PoolNeeds(scenario=make_scenario("yao-sim-8"), record_limit=10)
+    made = make_backend(POOLS, "simulation", needs, 2, {"threads": 2})
     assert isinstance(made, BalancingTwin) and made.n_envs == 2
     assert made.capabilities is POOLS["simulation"].capabilities
     assert made.capabilities.deterministic and made.capabilities.oracles
     with pytest.raises(ConfigError, match="horizon_ns"):
-        make_backend(POOLS, "simulation", make_scenario("yao-sim-8"), 2, {"horizon_ns": 10})
+        make_backend(POOLS, "simulation", needs, 2, {"horizon_ns": 10})
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -15,7 +15,9 @@ from acme.network import ToyNetwork
 import dcgym
 from dcgym.backends.base import Network
 from dcgym.backends.ensemble import networks
-from dcgym.backends.registry import NETWORKS, Maker, Options
+from dcgym.backends.needs import NetworkNeeds
+from dcgym.backends.options import BackendOptions
+from dcgym.backends.registry import NETWORKS, Maker
 from dcgym.envs.registration import add_environment
 from dcgym.envs.registry import Environment, network_form
 from dcgym.policies import LEARNERS, POLICIES, Policy, make_policy
@@ -160,8 +162,8 @@ class SearchLearner:
         return make_policy("acme-constant", family="acme", share=share)
 
 
-def make_toy(topology: Topology, n_envs: int, options: Options) -> Network:
-    return networks(n_envs, lambda: ToyNetwork(topology))
+def make_toy(needs: NetworkNeeds, n_envs: int, options: BackendOptions) -> Network:
+    return networks(n_envs, lambda: ToyNetwork(needs.topology))
 
 
 TOPOLOGIES.add("acme-pair", pair)
@@ -170,7 +172,7 @@ FEATURES.add("acme_idle", idle)
 NETWORK_REWARDS.add("acme_half_full", half_full)
 ACTIONS.add("acme-square", SquareAction)
 SCENARIOS.add("acme-trio", trio)
-NETWORKS.add("acme-toy", Maker("acme-toy", ToyNetwork.capabilities, frozenset(), make_toy))
+NETWORKS.add("acme-toy", Maker("acme-toy", ToyNetwork.capabilities, BackendOptions, make_toy))
 POLICIES.add("acme", PolicyFamily("acme")).add("acme-constant", ConstantPolicy)
 LEARNERS.add("acme-search", SearchLearner())
 add_environment(

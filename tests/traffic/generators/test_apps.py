@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.backends.records import APPLICATIONS
 from dcgym.cli.app import app as cli
 from dcgym.errors import BackendError, ConfigError
@@ -101,7 +101,7 @@ def applications(generator: Generator) -> set[int]:
 
 def test_a_server_and_its_client(make: Callable[..., EmulationNetwork], tmp_path: Path) -> None:
     (tmp_path / "page").write_bytes(bytes(PAGE_BYTES))
-    backend = make(dumbbell(hosts=4, rate="100Mbit"), generator="apps")
+    backend = make(dumbbell(hosts=4, rate="100Mbit"), applications=True)
     server = [sys.executable, "-m", "http.server", "8000", "--directory", str(tmp_path)]
     apps = (
         App("h1", tuple(server), background=True),

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dcgym.backends.emulation.network import EmulationNetwork
-from dcgym.backends.emulation.network.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.backends.records import FIDELITY, PROCESSES
 from dcgym.cli.app import app as cli
 from dcgym.errors import BackendError, FeatureNotSupported

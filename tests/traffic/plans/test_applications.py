@@ -116,7 +116,7 @@ def test_files_of_plans_hold_no_applications(topology: Topology, tmp_path: Path)
 
 def test_environments_say_where_applications_cannot_run(topology: Topology) -> None:
     apps = {"apps": {"h1": "true"}}
-    with pytest.raises(ConfigError, match=r"traffic: .*a backend that runs no apps"):
+    with pytest.raises(ConfigError, match=r"traffic: .*that runs no apps"):
         dcgym.make_env(topology=topology, traffic=apps, backend=FakeBackend(topology))
     with pytest.raises(ConfigError, match=r"generator: value 'goben'.*native, beside apps"):
         dcgym.make_env(topology=topology, traffic=apps, generator="goben")

@@ -27,6 +27,7 @@ from dcgym.backends.emulation.devices.requests import DeviceRequests
 from dcgym.backends.emulation.devices.stations import Stations
 from dcgym.backends.emulation.pool.checks import check_rule
 from dcgym.backends.emulation.session.session import EmulatorSession
+from dcgym.backends.needs import HORIZON_NS
 from dcgym.backends.records import (
     EVENT_RECORDS,
     FIDELITY,
@@ -57,7 +58,6 @@ from dcgym.traffic.http.servers import CPUS
 __all__ = ["EmulatedDevicePool"]
 
 TRANSPORTS = ("udp", "tcp")
-DEFAULT_HORIZON_NS = 600 * 10**9
 # The generator gets ready for the first requests meanwhile.
 START_DELAY_NS = 10_000_000
 
@@ -104,7 +104,7 @@ class EmulatedDevicePool:
         pool: PoolSpec,
         n_envs: int = 1,
         record_limit: int = 0,
-        horizon_ns: int = DEFAULT_HORIZON_NS,
+        horizon_ns: int = HORIZON_NS,
         transport: str = "udp",
         work: str = "timed",
     ) -> None:

@@ -11,18 +11,17 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from dcgym.backends.base import Mask, TimeArray
-from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
-from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
+from dcgym.backends.emulation.capabilities import NETWORK, network_with
 from dcgym.backends.emulation.network.actuators import START_DELAY_NS
+from dcgym.backends.emulation.network.checks import check_needs
 from dcgym.backends.emulation.network.flow_agents import FlowAgents
 from dcgym.backends.emulation.network.lab import NetworkLab
-from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.network.running import RunningNetwork, build_network
 from dcgym.backends.emulation.network.telemetry import NetworkTelemetry
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.backends.emulation.session.session import EmulatorSession
-from dcgym.backends.emulation.wire.delays import check_delays
 from dcgym.backends.emulation.wire.message import Descriptor
 from dcgym.backends.emulation.wire.messages import (
     Done,
@@ -34,7 +33,7 @@ from dcgym.backends.emulation.wire.messages import (
     Records,
     StartTraffic,
 )
-from dcgym.backends.emulation.wire.mtus import check_mtus
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.backends.records import (
     APPLICATIONS,
     CONGESTION_CONTROL,
@@ -49,13 +48,13 @@ from dcgym.backends.records import (
     find_records,
 )
 from dcgym.config import check_in, check_int
-from dcgym.errors import BackendError, ConfigError, needs_reset
+from dcgym.errors import BackendError, FeatureNotSupported, needs_reset
 from dcgym.monitors import Snapshot, StateWords
 from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.native import require
 from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.tasks.network.events import Event, EventLog, check_events
+from dcgym.tasks.network.events import EventLog
 from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
 from dcgym.topologies import Topology
 from dcgym.traffic import Plan
@@ -71,28 +70,35 @@ T = TypeVar("T")
 class EmulationNetwork:
     """Real hosts, queues and TCP, one copy; see `dcgym.backends.base.Network` for the calls.
 
+    The network is built anew where a plan of applications follows one of flows, or the reverse.
+
     Args:
-        topology: The network.
-        options: What its switches do and what is measured; the defaults if None.
+        needs: The network, or what a task needs of it.
+        options: What forwards its packets and what sends them; the defaults if None.
 
     Raises:
-        ConfigError: A link has a delay, jitter, loss or MTU that the emulation cannot make.
+        ConfigError: A link has a delay, jitter, loss or MTU that the emulation cannot make, or
+            switches or generators of this kind cannot do what is needed.
 
     Attributes:
         topology: The network.
         options: Its options.
+        capabilities: What it can do with them.
     """
 
     name = "emulation"
-    capabilities = capabilities.NETWORK
+    capabilities = NETWORK
 
-    def __init__(self, topology: Topology, options: NetworkOptions | None = None) -> None:
+    def __init__(
+        self, needs: NetworkNeeds | Topology, options: NetworkOptions | None = None
+    ) -> None:
         self.options = NetworkOptions() if options is None else options
-        check_delays(topology, self.options.switch)
-        check_mtus(topology, self.options.switch)
-        self.topology = topology
+        self._needs = NetworkNeeds(topology=needs) if isinstance(needs, Topology) else needs
+        self.topology = self._needs.topology
+        self.capabilities = network_with(self.options)
+        check_needs(self._needs, self.options)
         self._congestion_control: Mapping[str, str] = {}
-        self._generator_kind = self.options.generator
+        self._generator_kind = APPS if self._needs.applications else self.options.generator
         self._network: RunningNetwork | None = None
         self._preflight: Mapping[str, float] | None = None
         self._audit: FidelityAudit | None = None
@@ -101,7 +107,7 @@ class EmulationNetwork:
         self._agents: FlowAgents | None = None
         self._steered = 0
         self._start_ns = 0
-        self._layout = StateWords(len(topology.switch_ports), len(topology.hosts))
+        self._layout = StateWords(len(self.topology.switch_ports), len(self.topology.hosts))
 
     def start(self) -> None:
         """Build the network, which `reset` does else; nothing where it runs already.
@@ -117,7 +123,7 @@ class EmulationNetwork:
         self._native = require()
         self._preflight, self._audit = None, None
         self._agents = None
-        self._network = build_network(self.topology, self.options, self._generator_kind)
+        self._network = build_network(self._needs, self.options, self._generator_kind)
 
     def reset(self, episodes: Sequence[NetworkEpisode | None]) -> None:
         """Clear everything in place and start the plan.
@@ -135,7 +141,9 @@ class EmulationNetwork:
             self._begin(episode)
 
     def _begin(self, episode: NetworkEpisode) -> None:
-        check_events(episode.events, self.options.switch)
+        if episode.events and not self.capabilities.events:
+            hint = "its routes are static, nothing reroutes; use switch='ebpf', or no events"
+            raise FeatureNotSupported(f"events with switch={self.options.switch!r}", hint)
         for name in episode.congestion_control.values():
             CONGESTION_CONTROLS.find(name)
         episode.plan.check(self.topology)
@@ -151,7 +159,7 @@ class EmulationNetwork:
         network.flush()
         network.actuators.release()
         network.telemetry.begin(network.actuators.link_rates_bps)
-        links = _watch_links(network, episode.events)
+        links = network.watch_links(episode.events)
         self._audit = FidelityAudit(self._machine_load(network), links, self._preflight)
         self._collect()
         self._start_ns = time.monotonic_ns() + START_DELAY_NS
@@ -161,11 +169,9 @@ class EmulationNetwork:
 
     def _take_plan(self, plan: Plan) -> None:
         """Note the plan, and end a network that is dead or has another kind of generator."""
-        wanted = self.options.flow_generator
+        wanted = self.options.generator
         if isinstance(plan, AppPlan):
-            if self.options.probes:
-                probes = [list(pair) for pair in self.options.probes]
-                raise ConfigError("probes", probes, "none with applications")
+            check_needs(replace(self._needs, applications=True), self.options)
             plan.check_machine()
             wanted = APPS
         network = self._network
@@ -387,11 +393,3 @@ class EmulationNetwork:
 def _event_reader(session: EmulatorSession) -> Callable[[], list[Record]]:
     # Of the session, not of the network: whoever drops the network ends it.
     return lambda: [dict(record) for record in session.call(ReadEvents(), Records).records]
-
-
-def _watch_links(network: RunningNetwork, events: Sequence[Event]) -> LinkAudit:
-    lowest_bps, highest_bps = rate_bounds_bps(network.topology, events)
-    actuators = network.actuators
-    bursts_bytes, frames_bytes = actuators.bursts_bytes(highest_bps), actuators.frames_bytes
-    met_empty = network.telemetry.met_empty
-    return LinkAudit(lowest_bps, highest_bps, bursts_bytes, frames_bytes, met_empty)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import resource
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dcgym.backends.emulation.audit.links import LinkAudit, rate_bounds_bps
 from dcgym.backends.emulation.audit.preflight import Probe, run_preflight
 from dcgym.backends.emulation.network.actuators import LinkActuators
 from dcgym.backends.emulation.network.lab import NetworkLab
-from dcgym.backends.emulation.network.options import NetworkOptions
 from dcgym.backends.emulation.network.paths import PathGroups
 from dcgym.backends.emulation.network.telemetry import NetworkTelemetry
+from dcgym.backends.emulation.options import NetworkOptions
 from dcgym.backends.emulation.session.runs import record_network
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.emulation.wire.messages import (
@@ -25,9 +27,11 @@ from dcgym.backends.emulation.wire.messages import (
     StopTraffic,
     TapDrops,
 )
+from dcgym.backends.needs import NetworkNeeds
 from dcgym.errors import BackendError
 from dcgym.monitors import Snapshot
 from dcgym.monitors.network.link_delays import LinkDelayView
+from dcgym.tasks.network.events import Event
 from dcgym.topologies import Topology
 
 __all__ = ["RunningNetwork", "build_network"]
@@ -127,6 +131,17 @@ class RunningNetwork:
         self.actuators.block()
         return figures
 
+    def watch_links(self, events: Sequence[Event]) -> LinkAudit:
+        """Return what compares links with their rates in an episode.
+
+        Args:
+            events: What happens to them.
+        """
+        lowest_bps, highest_bps = rate_bounds_bps(self.topology, events)
+        bursts_bytes = self.actuators.bursts_bytes(highest_bps)
+        met_empty, frames_bytes = self.telemetry.met_empty, self.actuators.frames_bytes
+        return LinkAudit(lowest_bps, highest_bps, bursts_bytes, frames_bytes, met_empty)
+
     def _look(self) -> tuple[Snapshot, int]:
         return self.telemetry.look(), self.telemetry.collected_ns
 
@@ -135,61 +150,62 @@ class RunningNetwork:
         return self.lab.execute(source, *PING, *words)
 
 
-def build_network(topology: Topology, options: NetworkOptions, generator: str) -> RunningNetwork:
+def build_network(needs: NetworkNeeds, options: NetworkOptions, generator: str) -> RunningNetwork:
     """Start an emulator and let it build a network.
 
     Args:
-        topology: The network.
-        options: What its switches do, and what is measured.
+        needs: The network, how paths are chosen, and what is measured.
+        options: What forwards packets, and what processes of hosts may do.
         generator: What sends the traffic, that of applications included.
 
     Raises:
         FeatureNotSupported: Not root, or something is not installed.
         BackendError: The build failed.
     """
-    _raise_descriptor_limit(len(topology.hosts))
+    _raise_descriptor_limit(len(needs.topology.hosts))
     session = EmulatorSession()
     try:
-        return _attach(session, topology, options, generator)
+        return _attach(session, needs, options, generator)
     except BaseException:
         session.close()
         raise
 
 
 def _attach(
-    session: EmulatorSession, topology: Topology, options: NetworkOptions, generator: str
+    session: EmulatorSession, needs: NetworkNeeds, options: NetworkOptions, generator: str
 ) -> RunningNetwork:
+    topology, paths = needs.topology, needs.paths
     request = BuildNetwork(
         topology=topology.to_dict(),
         switch=options.switch,
-        has_flow_matrix=options.flow_matrix,
-        probes=tuple(options.probes),
-        path_rule=options.paths.rule.switch,
-        relabelling=options.paths.rule.sender,
-        flow_entries=options.paths.flow_entries,
+        has_flow_matrix=needs.flow_matrix,
+        probes=needs.probes,
+        path_rule=paths.rule.switch,
+        relabelling=paths.rule.sender,
+        flow_entries=paths.flow_entries,
         generator=generator,
         host_access=options.host_access,
     )
     built = session.call(request, NetworkBuilt, BUILD_DEADLINE_S)
     session.follow_generator(built.generator_memory, built.generator_process)
     telemetry = NetworkTelemetry(
-        topology, built, session.generator, options.flow_matrix, bool(options.probes)
+        topology, built, session.generator, needs.flow_matrix, bool(needs.probes)
     )
     session.at_end(telemetry.close)
     actuators = LinkActuators(topology, built)
     session.at_end(actuators.close)
-    paths = PathGroups(
+    groups = PathGroups(
         topology,
         built.groups,
         built.fabric_control,
         built.port_ifindexes,
-        options.paths.flowlet_gap_ns,
+        paths.flowlet_gap_ns,
     )
-    session.at_end(paths.close)
+    session.at_end(groups.close)
     delays = _follow_relay(session, built)
     record_network(session.process.run_id, topology, telemetry.region.fd)
     return RunningNetwork(
-        topology, generator, session, telemetry, actuators, paths, NetworkLab(session), delays
+        topology, generator, session, telemetry, actuators, groups, NetworkLab(session), delays
     )
 
 

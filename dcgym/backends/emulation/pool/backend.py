@@ -23,6 +23,7 @@ from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.backends.emulation.pool.totals import PoolTotals
 from dcgym.backends.emulation.session.session import EmulatorSession
+from dcgym.backends.needs import HORIZON_NS
 from dcgym.backends.records import (
     EVENT_RECORDS,
     FIDELITY,
@@ -59,7 +60,6 @@ __all__ = ["EmulatedPool"]
 CLIENTS = 4
 # The generator gets ready for the first requests meanwhile.
 START_DELAY_NS = 10_000_000
-DEFAULT_HORIZON_NS = 600 * 10**9
 
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class EmulatedPool:
         warm_up_ns: Flows that start earlier are left out of records and summary.
         horizon_ns: How much traffic an episode has; `advance` beyond it is refused.
         server_program: Runs in each server's place, such as `dcgym.traffic.http.programs.nginx()`;
-            a mapping is what `ServerProgram.from_dict` takes. None for the generator's servers.
+            or what `ServerProgram.read` takes. None for the generator's servers.
 
     Attributes:
         scenario: The pool and its traffic.
@@ -107,8 +107,8 @@ class EmulatedPool:
         n_envs: int = 1,
         record_limit: int = 0,
         warm_up_ns: int = 0,
-        horizon_ns: int = DEFAULT_HORIZON_NS,
-        server_program: ServerProgram | Mapping[str, object] | None = None,
+        horizon_ns: int = HORIZON_NS,
+        server_program: ServerProgram | Mapping[str, object] | str | None = None,
     ) -> None:
         """Check the arguments; the network is built by the first `reset`."""
         self.scenario: Scenario = make_scenario(scenario)

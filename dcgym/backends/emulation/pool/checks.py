@@ -59,12 +59,12 @@ def check_events(scenario: Scenario) -> None:
 
 
 def read_program(
-    spec: ServerProgram | Mapping[str, object] | None, scenario: Scenario
+    spec: ServerProgram | Mapping[str, object] | str | None, scenario: Scenario
 ) -> ServerProgram | None:
     """Return the program that stands in for the servers, if there is one.
 
     Args:
-        spec: The program, or its fields.
+        spec: The program, or what `ServerProgram.read` takes.
         scenario: What happens to its servers.
 
     Raises:
@@ -72,9 +72,7 @@ def read_program(
     """
     if spec is None:
         return None
-    program = ServerProgram.from_dict(spec) if isinstance(spec, Mapping) else spec
-    if not isinstance(program, ServerProgram):
-        raise ConfigError("server_program", program, "a ServerProgram, or its fields")
+    program = spec if isinstance(spec, ServerProgram) else ServerProgram.read(spec)
     if scenario.data_plane.transport == "udp":
         raise ConfigError("scenario.transport", "udp", "tcp with a program in the servers' place")
     for event in scenario.events:

@@ -9,7 +9,7 @@ from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.units import parse_duration
 
-__all__ = ["LETFLOW_GAP", "PATH_RULES", "PathChoice", "PathRule", "read_path_rule"]
+__all__ = ["ECMP", "LETFLOW_GAP", "PATH_RULES", "PathChoice", "PathRule", "read_path_rule"]
 
 LETFLOW_GAP = "500us"
 """Gap of LetFlow's flowlets (Vanini et al., NSDI 2017), for links of 10 Gbit/s."""
@@ -58,18 +58,23 @@ class PathChoice:
     Attributes:
         name: A name in `PATH_RULES`.
         rule: The rule.
-        flow_entries: Flows that switches remember; 0 for none.
+        flow_entries: Flows that switches remember, all together, the oldest forgotten first: a flow
+            keeps its path when weights change. 0: every packet follows the weights.
         flowlet_gap_ns: Idle time after which a flowlet has ended; 0 for never.
     """
 
     name: str
     rule: PathRule
-    flow_entries: int
-    flowlet_gap_ns: int
+    flow_entries: int = 0
+    flowlet_gap_ns: int = 0
+
+
+ECMP = PathChoice("ecmp", PATH_RULES["ecmp"])
+"""A hash of each flow chooses, anew for each packet."""
 
 
 def read_path_rule(
-    path_rule: str, flow_table: int, flowlet_gap: str | int | float, most_flows: int | None = None
+    path_rule: str, flow_table: int = 0, flowlet_gap: str | int | float = 0
 ) -> PathChoice:
     """Return a rule with its numbers.
 
@@ -77,19 +82,18 @@ def read_path_rule(
         path_rule: A name in `PATH_RULES`.
         flow_table: Flows that switches remember; rules that choose for each packet need none.
         flowlet_gap: Idle time after which a flowlet of the rule letflow has ended; 0 for its own.
-        most_flows: Largest flow table; None for no limit.
 
     Raises:
         ConfigError: A value is not allowed, or the rule has no use for it.
     """
     rule = PATH_RULES.find(path_rule)
-    entries = check_int("flow_table", flow_table, 0, most_flows)
+    entries = check_int("flow_table", flow_table, 0)
     gap_ns = parse_duration(flowlet_gap, "flowlet_gap")
     if rule.switch != "letflow":
         if gap_ns:
             allowed = f"0 with the path rule {path_rule}: flowlets are of letflow"
             raise ConfigError("flowlet_gap", flowlet_gap, allowed)
-        return PathChoice(path_rule, rule, entries if rule.keeps_flows else 0, 0)
+        return PathChoice(path_rule, rule, entries if rule.keeps_flows else 0)
     if not entries:
         raise ConfigError("flow_table", flow_table, "1 or more with the path rule letflow")
     return PathChoice(path_rule, rule, entries, gap_ns or parse_duration(LETFLOW_GAP))
