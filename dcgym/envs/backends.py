@@ -90,7 +90,7 @@ def read_backend(spec: object) -> object:
         return found
 
     def make(*arguments: object) -> object:
-        with _named(name):
+        with _refused_as(name):
             return found(*arguments, **options)
 
     return make
@@ -100,7 +100,7 @@ def _imported(spec: object) -> object:
     if not isinstance(spec, str) or ":" not in spec:
         return spec
     module, _, name = spec.partition(":")
-    with _named(spec):
+    with _refused_as(spec):
         found: object = getattr(importlib.import_module(module), name)
     return found
 
@@ -116,7 +116,7 @@ def topology_of(backend: object) -> Topology | None:
 
 
 @contextmanager
-def _named(spec: object) -> Iterator[None]:
+def _refused_as(spec: object) -> Iterator[None]:
     try:
         yield
     except DcgymError:

@@ -19,6 +19,8 @@ from dcgym.tasks.network.compiled import CompiledRuns
 from dcgym.tasks.network.meter import Measured, Meter
 from dcgym.tasks.network.protocol import NetworkCommands, NetworkState
 from dcgym.tasks.network.task import NetworkTask
+from dcgym.traffic import Plan
+from dcgym.traffic.plans.applications import AppPlan
 
 if TYPE_CHECKING:
     from dcgym.envs.render.rows import Rows as Bars
@@ -139,6 +141,13 @@ class NetworkBinding(TrafficBinding[NetworkTask]):
     def _needs(self, task: NetworkTask) -> NetworkNeeds:
         matrix, probes = task.features.has_flow_matrix, tuple(task.probes.pairs)
         return replace(super()._needs(task), flow_matrix=matrix, probes=probes)
+
+    def _check_plan(self, plan: Plan) -> None:
+        """Refuse a plan that the backend cannot run."""
+        super()._check_plan(plan)
+        probes = [list(pair) for pair in self._task.probes.pairs]
+        if probes and isinstance(plan, AppPlan):
+            raise ConfigError("probes", probes, "none with applications")
 
     def _check(self, task: NetworkTask) -> None:
         """Refuse what the backend cannot do."""

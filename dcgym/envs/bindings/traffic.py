@@ -35,6 +35,7 @@ from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
 from dcgym.tasks.network.settings import TrafficSettings
 from dcgym.tasks.network.traffic import TrafficTask
 from dcgym.topologies import Topology
+from dcgym.traffic import Plan
 from dcgym.traffic.plans.applications import AppPlan
 
 if TYPE_CHECKING:
@@ -116,14 +117,10 @@ class TrafficBinding(Binding[Task, NetworkEpisode, NetworkCommands, NetworkState
         self, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> list[NetworkEpisode | None]:
         """Return the episodes that the tasks draw."""
-        episodes = [
-            None if seed is None else task.begin(seed, options)
+        return [
+            None if seed is None else task.begin(seed, options, self._check_plan)
             for task, seed in zip(self.tasks, seeds, strict=True)
         ]
-        for task, episode in zip(self.tasks, episodes, strict=True):
-            if episode is not None:
-                self._check(task)
-        return episodes
 
     def begin(self, state: NetworkState, mask: Mask) -> Seen:
         """Measure the beginning of some episodes."""
@@ -252,11 +249,15 @@ class TrafficBinding(Binding[Task, NetworkEpisode, NetworkCommands, NetworkState
             field = list(task.settings.events)
             allowed = "none, with a backend that knows no events; Open vSwitch's routes are static"
             raise ConfigError("events", field, allowed)
-        if isinstance(task.plan, AppPlan) and not can.applications:
-            allowed = "flows, with a backend or a generator that runs no apps"
-            raise ConfigError("traffic", task.plan.name, allowed)
         rule = task.settings.path_choice.name
         if rule not in can.path_rules:
             raise ConfigError("path_rule", rule, f"one of {', '.join(can.path_rules)}, here")
         if can.largest_hosts is not None:
             check_int("topology hosts", len(task.topology.hosts), 1, can.largest_hosts)
+        self._check_plan(task.plan)
+
+    def _check_plan(self, plan: Plan) -> None:
+        """Refuse a plan that the backend cannot run."""
+        if isinstance(plan, AppPlan) and not self._can.applications:
+            allowed = "flows, with a backend or a generator that runs no apps"
+            raise ConfigError("traffic", plan.name, allowed)

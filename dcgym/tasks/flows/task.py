@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -140,17 +140,20 @@ class FlowTask(TrafficTask):
         }
         self.take(self.plan)
 
-    def begin(self, seed: int, options: Mapping[str, Any]) -> NetworkEpisode:
+    def begin(
+        self, seed: int, options: Mapping[str, Any], check: Callable[[Plan], None]
+    ) -> NetworkEpisode:
         """Return a new episode, whose first flows are steered.
 
         Args:
             seed: Seed of its plan.
             options: As `TrafficTask.begin` takes them.
+            check: As there.
 
         Raises:
             ConfigError: Unknown option, or traffic that does not fit.
         """
-        return replace(super().begin(seed, options), steered=len(self.agents))
+        return replace(super().begin(seed, options, check), steered=len(self.agents))
 
     def take(self, plan: Plan) -> None:
         """Refuse a plan whose first flows cannot be steered.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -93,12 +93,15 @@ class TrafficTask:
         """Draw the seed of an episode's plan."""
         return int(generator.integers(SEED_LIMIT))
 
-    def begin(self, seed: int, options: Mapping[str, Any]) -> NetworkEpisode:
+    def begin(
+        self, seed: int, options: Mapping[str, Any], check: Callable[[Plan], None]
+    ) -> NetworkEpisode:
         """Return a new episode.
 
         Args:
             seed: Seed of its plan.
             options: ``traffic`` replaces the traffic from now on.
+            check: Refuses a plan that the backend cannot run.
 
         Raises:
             ConfigError: Unknown option, or traffic that does not fit.
@@ -108,6 +111,7 @@ class TrafficTask:
         self.traffic = options.get("traffic", self.traffic)
         try:
             self.plan = make_plan(self.traffic, self.topology, seed)
+            check(self.plan)
             self.take(self.plan)
             if isinstance(self.plan, AppPlan):
                 self.plan.check_machine()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 from pathlib import Path
@@ -123,6 +124,13 @@ def test_environments_say_where_applications_cannot_run(topology: Topology) -> N
     probing = {"features": ["probe_rtt"], "probes": [["h1", "h2"]]}
     with pytest.raises(ConfigError, match=r"probes: .*none with the generator apps"):
         dcgym.make_env(topology=topology, traffic=apps, **probing)
+
+
+def test_traffic_that_a_backend_refused_once_does_not_stay(topology: Topology) -> None:
+    with contextlib.closing(dcgym.make_env(backend=FakeBackend(topology))) as env:
+        with pytest.raises(ConfigError, match=r"^traffic: .*that runs no apps"):
+            env.reset(seed=1, options={"traffic": {"apps": {"h1": "true"}}})
+        env.reset(seed=1)
 
 
 def test_the_quick_benchmark_refuses_traffic_that_does_not_fit(tmp_path: Path) -> None:
