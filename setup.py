@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
 import runpy
 import shlex
 import shutil
@@ -23,7 +22,6 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
 NATIVE = Path("dcgym/native")
-SYSTEM_INCLUDE = f"/usr/include/{platform.machine()}-linux-gnu"
 # For `make sanitize`: what of the compiler's sanitizers the C++ parts carry.
 SANITIZERS = os.environ.get("DCGYM_SANITIZE", "")
 SANITIZE = (
@@ -42,9 +40,10 @@ CACHE = shutil.which("ccache")
 os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.resolve()))
 os.environ.setdefault("CCACHE_NOHASHDIR", "true")
 DIGESTS = runpy.run_path(str(ROOT / NATIVE / "digest.py"))
+COMPILERS = runpy.run_path(str(ROOT / NATIVE / "compilers.py"))
+TABLES = runpy.run_path(str(ROOT / NATIVE / "tables.py"))
 # Fused operations would make results differ by machine.
 TWIN_FLAGS = ("-O3", "-ffp-contract=off", "-fvisibility=hidden")
-BPF_ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm64"}
 
 
 def sources(pattern: str, without: Sequence[str] = ()) -> list[str]:
@@ -59,6 +58,24 @@ def with_headers(files: Sequence[str], folder: str) -> list[str]:
     return [str(path) for path in found]
 
 
+def header_controls() -> list[str]:
+    """Return the congestion controls that are one header each, by their names in C."""
+    rows = TABLES["read_table"]("congestion_controls")
+    return [row["symbol"] for row in rows if row["program"] == "HEADER"]
+
+
+def write_control(folder: Path, name: str) -> str:
+    """Write the unit of one of `header_controls` as the packet twin has it; return its path.
+
+    Args:
+        folder: Where to write it.
+        name: Its name in C.
+    """
+    text = f'#define DCGYM_CONTROL {name}\n#define DCGYM_CONTROL_HEADER "{name}.h"\n'
+    text += '#include "congestion/header_control.hpp"\n'
+    return write_text(folder / f"header_control_{name}.cpp", text)
+
+
 def write_unit(unit: Path, files: Sequence[str]) -> str:
     """Write a translation unit that is made of sources, and return its name.
 
@@ -70,7 +87,11 @@ def write_unit(unit: Path, files: Sequence[str]) -> str:
         files: Names of the sources, relative to the root.
     """
     paths = [os.path.relpath(ROOT / name, unit.parent) for name in files]
-    text = "".join(f'#include "{path}"\n' for path in paths)
+    return write_text(unit, "".join(f'#include "{path}"\n' for path in paths))
+
+
+def write_text(unit: Path, text: str) -> str:
+    """Write a translation unit where it differs from the one that is there; return its name."""
     # Its time stays where nothing changes, or it would be compiled each time.
     if not unit.exists() or unit.read_text(encoding="utf-8") != text:
         unit.parent.mkdir(parents=True, exist_ok=True)
@@ -158,7 +179,9 @@ def outdated(target: Path, inputs: Sequence[str]) -> bool:
     if not target.exists():
         return True
     built = target.stat().st_mtime
-    return any(Path(name).stat().st_mtime > built for name in [*inputs, __file__])
+    return any(
+        Path(name).stat().st_mtime > built for name in [*inputs, __file__, COMPILERS["__file__"]]
+    )
 
 
 def compile_file(command: list[str], target: Path) -> None:
@@ -235,6 +258,11 @@ class BuildNative(build_ext):
         units = [unit]
         if joined:
             units.append(write_unit(Path(self.build_temp) / NATIVE / f"{name}_core.cpp", joined))
+        if name == "_packets":
+            folder = Path(self.build_temp) / NATIVE
+            units += [write_control(folder, control) for control in header_controls()]
+            headers = [str(NATIVE / "include" / f"{one}.h") for one in header_controls()]
+            ext.depends = [*ext.depends, *with_headers(headers, PACKETS)]
         ext.sources = [*units, *(each for each in others if each not in joined)]
         ext.depends = [*ext.depends, *bindings, *joined]
         super().build_extension(ext)
@@ -257,17 +285,20 @@ class BuildNative(build_ext):
             list(pool.map(lambda each: compile_file(*each), commands))
 
     def _build_bpf(self) -> None:
-        files = sources("bpf/**/*.bpf.c")
-        if files and shutil.which("clang") is None:
+        control = str(NATIVE / "bpf/transport/window_control.bpf.c")
+        own = [name for name in sources("bpf/**/*.bpf.c") if name != control]
+        if shutil.which("clang") is None:
             raise RuntimeError("clang is missing")
-        architecture = BPF_ARCHITECTURES.get(platform.machine(), platform.machine())
+        objects = [(Path(name).name.removesuffix(".bpf.c"), name, [name], []) for name in own]
+        for name in header_controls():
+            header = Path(f"{name}.h")
+            inputs = [control, str(NATIVE / "include" / header)]
+            objects.append((name, control, inputs, COMPILERS["control_defines"](name, header)))
         commands = []
-        for name in files:
-            target = self._output() / "obj" / Path(name).with_suffix(".o").name
-            if self.force or outdated(target, with_headers([name], "bpf")):
-                command = ["clang", "-target", "bpf", "-O2", "-g", "-Wall", "-mcpu=v3"]
-                command += [f"-D__TARGET_ARCH_{architecture}", f"-I{SYSTEM_INCLUDE}"]
-                command += [f"-I{NATIVE / 'include'}", f"-I{NATIVE / 'bpf'}", "-c", name]
+        for name, source, inputs, defines in objects:
+            target = self._output() / "obj" / f"{name}.bpf.o"
+            if self.force or outdated(target, with_headers(inputs, "bpf")):
+                command = COMPILERS["bpf_command"](NATIVE, Path(source), defines)
                 commands.append((cached(command), target))
         self._compile_all(commands)
 
@@ -302,9 +333,10 @@ setup(
         "dcgym.policies": ["learned/trained/*/*"],
         "dcgym.native": [
             "*.pyi",
-            *("obj/*.bpf.o", "bin/dcgym-*", "include/*.h*", "bpf/**/*.[ch]"),
+            *("obj/*.bpf.o", "bin/dcgym-*", "include/**/*.h*", "bpf/**/*.[ch]"),
             # The sources tell a module that was built from others (digest.py).
             *(f"{folder}/**/*.?pp" for folder in ("kernel", "twin", "measure", "placement")),
+            "twin/**/*.c",
         ],
     },
     ext_modules=extensions(),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from dcgym.config import check_name
@@ -43,6 +43,7 @@ class Registry(Mapping[str, _Thing], Generic[_Thing]):
         self._pattern = pattern or _NAME
         self._things: dict[str, _Thing] = {}
         self._descriptions: dict[str, str] = {}
+        self._followers: list[Callable[[str, _Thing], object]] = []
         REGISTRIES[kind] = self
 
     def add(self, name: str, thing: _Thing, description: str = "") -> _Thing:
@@ -64,7 +65,19 @@ class Registry(Mapping[str, _Thing], Generic[_Thing]):
             raise ConfigError(self.field, name, "a name that is not registered yet")
         self._things[name] = thing
         self._descriptions[name] = description or _first_line(thing)
+        for tell in self._followers:
+            tell(name, thing)
         return thing
+
+    def follow(self, tell: Callable[[str, _Thing], object]) -> None:
+        """Call a function with each thing and its name: with those at hand, and later with others.
+
+        Args:
+            tell: The function.
+        """
+        self._followers.append(tell)
+        for name, thing in self._things.items():
+            tell(name, thing)
 
     def add_all(self, things: Mapping[str, _Thing]) -> None:
         """Make several things available by name.

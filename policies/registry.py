@@ -144,6 +144,9 @@ def _find(name: str, family: str | None) -> PolicyMaker:
 
 
 def _add_transport(name: str, control: CongestionControl) -> None:
+    # Nobody steers the flows of that one here.
+    if name == AGENT_CONTROL:
+        return
     marking = control.needs_marks
     description = f"Leave it to the hosts' {name}{', with marking switches' if marking else ''}."
     _CONGESTION.add(name, lambda: TransportPolicy(name, name, marking), description)
@@ -169,10 +172,7 @@ def _add_hlb(name: str, description: str, rule: str = "weighted", is_adaptive: b
 
 
 _CONGESTION = POLICIES.add("congestion", PolicyFamily("congestion"), "Sending rates of hosts.")
-for _name, _control in CONGESTION_CONTROLS.items():
-    # Nobody steers its flows here.
-    if _name != AGENT_CONTROL:
-        _add_transport(_name, _control)
+CONGESTION_CONTROLS.follow(_add_transport)
 _CONGESTION.add("fixed-share", FixedSharePolicy)
 _CONGESTION.add("fair-share", FairSharePolicy)
 _CONGESTION.add("random", RandomPolicy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,7 @@ from dcgym.topologies.elements import Node, Port
 from dcgym.topologies.graph import Topology
 from dcgym.topologies.routing import KEPT, route_table
 
-__all__ = ["NextHopGroup", "group_numbers", "next_hop_groups"]
+__all__ = ["NextHopGroup", "group_numbers", "next_hop_groups", "switch_salt"]
 
 _Numbers = npt.NDArray[np.uint32]
 _by_index = attrgetter("index")
@@ -52,6 +53,15 @@ class NextHopGroup:
     def first_host(self) -> Node:
         """The host of the lowest index that they lead to."""
         return min((hosts[0] for hosts in self.behind), key=_by_index)
+
+
+def switch_salt(switch: str) -> int:
+    """Return what a switch's hashes begin with, in every backend.
+
+    Args:
+        switch: Its name.
+    """
+    return zlib.crc32(switch.encode())
 
 
 class _Groups(NamedTuple):

@@ -71,7 +71,7 @@ class Capabilities:
         flow_control: Flows of dcgym_agent can be steered.
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
         rules: Rules by which balancers can place flows.
-        transports: Congestion controls that hosts can run; None where nothing limits them.
+        linux_modules: Hosts can run congestion controls that only Linux has.
         path_rules: Rules by which switches and senders can choose among equal-cost paths.
         path_weights: Equal-cost paths can have unequal weights.
         draws_ahead: An episode's traffic is drawn before it begins, up to a horizon.
@@ -93,7 +93,7 @@ class Capabilities:
     flow_control: bool = False
     copyable: bool = False
     rules: tuple[str, ...] = ()
-    transports: tuple[str, ...] | None = None
+    linux_modules: bool = True
     path_rules: tuple[str, ...] = ("ecmp",)
     path_weights: bool = True
     draws_ahead: bool = False

@@ -24,9 +24,21 @@ from dcgym.envs.system import System
 from dcgym.envs.values import Actions, Caption, FloatArray, Info, Mask, Observations, TimeArray
 from dcgym.errors import NONE_RUNS, BackendError, ConfigError, DcgymError, needs_reset
 
-__all__ = ["LATE_FRACTION", "Session"]
+__all__ = ["LATE_FRACTION", "STEP_TIMES", "Session"]
 
 LATE_FRACTION = 0.2
+
+STEP_TIMES = {
+    "time_s": "time since the first observation",
+    "interval_us": "length of the interval that was measured",
+    "gap_us": "time before it in no step: before a late action, or while a picture was drawn",
+    "action_latency_us": "from the collection of the last observation to the action in force",
+    "observation_age_us": "age of what this observation shows when `step` returns it",
+    "deadline_overrun_us": "how late the environment woke",
+    "is_restarted": "the action came late, and the interval began with its acknowledgement",
+    "steps": "steps since the first observation",
+}
+"""What every info of a step holds beside a task's own, and what it means (`Session.info`)."""
 
 _WAS_CUT = "the last call ended amid a step ({}), and its episode with it"
 

@@ -13,6 +13,7 @@ from types import ModuleType
 
 from dcgym.errors import FeatureNotSupported
 from dcgym.native.digest import digest_path, interface_digest
+from dcgym.native.tables import read_table
 
 __all__ = [
     "BPF_OBJECTS",
@@ -44,17 +45,8 @@ MODULES = {
     "_measure": "the compiled measurements",
 }
 BPF_OBJECTS = (
-    "fabric",
-    "queues",
-    "l4lb",
-    "l4lb_server",
-    "dctcp",
-    "new_vegas",
-    "swift",
-    "timely",
-    "theta_powertcp",
-    "copa",
-    "dcgym_agent",
+    *("fabric", "queues", "l4lb", "l4lb_server"),
+    *(row["symbol"] for row in read_table("congestion_controls") if row["program"] != "NONE"),
     "delay",
 )
 PROGRAMS = {

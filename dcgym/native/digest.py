@@ -65,7 +65,7 @@ def interface_digest(root: Path, name: str) -> str | None:
         return None
     content = hashlib.sha256()
     for path in with_headers(root, files, FOLDERS[name]):
-        if path in files or (path.parent == root / "include" and path.suffix == ".h"):
+        if path in files or (path.is_relative_to(root / "include") and path.suffix == ".h"):
             content.update(path.name.encode() + b"\0" + path.read_bytes())
     return content.hexdigest()
 

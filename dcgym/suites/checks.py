@@ -24,6 +24,7 @@ from dcgym.suites.results import run_folder
 from dcgym.suites.shapes import check_shapes
 from dcgym.suites.spec import Arguments
 from dcgym.suites.suite import Case, Suite
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.units import parse_duration
 
 __all__ = ["capabilities_of", "check_suite", "fit_policies", "fit_suite", "needs_of", "steps_in"]
@@ -144,7 +145,9 @@ def _fits(asked: Overrides, can: Capabilities) -> bool:
     rule, transport = asked.get("rule"), asked.get("congestion_control")
     has_rule = rule is None or rule in can.rules
     has_rule &= asked.get("path_rule", "ecmp") in can.path_rules
-    return has_rule and (transport is None or can.transports is None or transport in can.transports)
+    if transport is None or can.linux_modules:
+        return has_rule
+    return has_rule and CONGESTION_CONTROLS.find(transport).is_in_twin
 
 
 def _check_policies(suite: Suite) -> None:

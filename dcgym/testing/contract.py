@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from dcgym.envs.face import Face
+from dcgym.envs.session import STEP_TIMES
 
 __all__ = [
     "check_close_twice",
@@ -27,10 +28,7 @@ MakeEnv = Callable[[], gym.Env[Any, Any]]
 STEPS = 20
 LOSSES = ("drops", "rejected", "failed")
 _WHOLE = gym.spaces.Discrete, gym.spaces.MultiDiscrete
-INFO_TIMES = (
-    *("interval_us", "gap_us"),
-    *("action_latency_us", "observation_age_us", "deadline_overrun_us"),
-)
+_INFO_TIMES = [name for name in STEP_TIMES if name.endswith("_us")]
 
 
 def check_contract(make_env: MakeEnv, steps: int = STEPS, *, is_shared: bool = False) -> None:
@@ -112,7 +110,7 @@ def check_info(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
         _, reward, terminated, truncated, info = env.step(action)
         total = sum(info["reward_terms"].values())
         assert np.isclose(total, float(reward)), f"terms add up to {total}, reward is {reward}"
-        for name in INFO_TIMES:
+        for name in _INFO_TIMES:
             assert np.isfinite(info[name]) and info[name] >= 0, f"{name} is {info[name]}"
         assert info["metrics"], "no metrics"
         if terminated or truncated:

@@ -20,7 +20,9 @@ from table_baselines import BASELINES
 
 from dcgym.defaults import Default
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm
+from dcgym.envs.session import STEP_TIMES
 
+TIMES_ROW = "| times of a step | those of `dcgym.envs.session.STEP_TIMES` |"
 DOCS = Path(__file__).resolve().parents[1]
 PAGES = DOCS / "envs"
 LINKS = """## See also
@@ -37,6 +39,8 @@ def page_of(title: str, name: str, form: AgentForm) -> tuple[Path, str]:
         form: The environment. What follows for callers in its documentation is left out.
     """
     text = inspect.cleandoc(form.page).split("\n\nArgs:\n")[0]
+    times = [f"| {key} | {meaning} |" for key, meaning in STEP_TIMES.items()]
+    text = text.replace(TIMES_ROW, "\n".join(times))
     file_name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     summary, rest = text.split("\n\n", 1)
     described, *history = re.split(r"(?=^## Version History$)", rest, flags=re.MULTILINE)

@@ -27,7 +27,15 @@ ADDED = {
     "learners": "acme-search",
     "suites": "acme-suite",
     "environments": "acme/Quiet-v0",
+    "congestion-controls": "acme-four",
 }
+# h1 and h3 are 15 ms apart: four packets fill no link.
+FAR = {
+    "backend": "simulation",
+    "topology": {"name": "dumbbell", "hosts": 2, "rate": "100Mbit", "delay": "5ms"},
+    "traffic": "pairs",
+}
+FOUR_PACKETS_BPS = 4 * 1448 * 8 / 30e-3
 # Runs several commands in one process, and prints what each has printed: to start Python with the
 # package takes seconds.
 COMMANDS = """
@@ -43,7 +51,8 @@ for command in json.loads(sys.argv[1]):
             main(command)
         except SystemExit as ended:
             code = ended.code
-    said.append(out.getvalue() if code == 0 else f"code {code}")
+    # The doctor's says whether this machine can emulate.
+    said.append(out.getvalue() if code == 0 or command[0] == "doctor" else f"code {code}")
 print(json.dumps(said))
 """
 
@@ -56,7 +65,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package.mkdir()
     metadata.mkdir()
     (package / "__init__.py").write_text('"""A package from outside."""\n')
-    shutil.copy(SUPPORT / "outside" / "register.py", package / "register.py")
+    for name in ("register.py", "acme_four.h"):
+        shutil.copy(SUPPORT / "outside" / name, package / name)
     shutil.copy(SUPPORT / "toy.py", package / "network.py")
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[dcgym.plugins]\nacme = acme.register\n")
@@ -70,7 +80,11 @@ def dcgym(site: Path, *commands: Sequence[str]) -> list[str]:
         capture_output=True,
         text=True,
         cwd=site,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(site)))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(site))),
+            "XDG_CACHE_HOME": str(site / "cache"),
+        },
         timeout=150,
         check=False,
     )
@@ -138,3 +152,25 @@ def test_its_suite_resumes_and_is_reported_and_its_environment_is_swept(
     goodputs = [record["metrics"]["goodput_bps"] for record in json.loads(swept)]
     assert goodputs == pytest.approx([5e6, 10e6], rel=1e-3)
     assert (grid / "report.html").is_file()
+
+
+def test_its_congestion_control_is_one_header_and_one_row(site: Path, tmp_path: Path) -> None:
+    """It is a policy, an environment trains with it, and a suite compares and reports it."""
+    config, suite = tmp_path / "far.json", tmp_path / "suite"
+    config.write_text(json.dumps({**FAR, "congestion_control": "acme-four"}))
+    env = ("--env", "CongestionControl-v2", "--config", str(config))
+    ran, _, benched, report, doctor = dcgym(
+        site,
+        ("run", *env, "--policy", "acme-four", "--seconds", "3", "--json"),
+        ("train", "--algo", "cma-es", *env, "--steps", "40", "--out", str(tmp_path / "trained")),
+        ("bench", "acme-windows", "--jobs", "0", "--out", str(suite), "--json"),
+        ("report", str(suite)),
+        ("doctor", "--json"),
+    )
+    assert json.loads(ran)[0]["metrics"]["goodput_bps"] == pytest.approx(FOUR_PACKETS_BPS, rel=0.01)
+    goodputs = {one["policy"]: one["metrics"]["goodput_bps"] for one in json.loads(benched)}
+    assert goodputs["acme-four"] == pytest.approx(FOUR_PACKETS_BPS, rel=0.01)
+    assert goodputs["cubic"] > 10 * goodputs["acme-four"]
+    assert "acme-four" in report
+    [check] = [one for one in json.loads(doctor)["checks"] if one["name"] == "acme-four"]
+    assert check["found"] == "compiled" or shutil.which("clang") is None

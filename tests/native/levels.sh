@@ -15,7 +15,8 @@ print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))')
 build() {
     local level=$1 folder=$tree/$1 source object
     mkdir -p "$folder"
-    for source in $(find dcgym/native/twin/packets -name '*.cpp'); do
+    for source in $(find dcgym/native/twin/packets -name '*.cpp') \
+        dcgym/native/twin/core/random.cpp $(find build -path "*/native/header_control_*.cpp"); do
         object=$folder/$(basename "$source").o
         "${CXX:-g++}" -std=c++20 ${level//,/ } -ffp-contract=off -fvisibility=hidden -fPIC -DNDEBUG \
             -Idcgym/native/include -Idcgym/native/twin/packets -Idcgym/native/twin $include \

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+from itertools import cycle
 
 import numpy as np
 
-from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.backends.simulation.packets import PacketTwin
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import make_events
 from dcgym.testing import OneNetwork
@@ -39,7 +40,7 @@ def digest() -> str:
     topology = make_topology({"name": "leaf-spine", "leaves": 4, "spines": 2, "rate": "100Mbit"})
     names = [host.name for host in topology.hosts]
     for seed, traffic in enumerate(("web-search-0.5", "pairs-udp")):
-        controls = {name: TRANSPORTS[i % len(TRANSPORTS)] for i, name in enumerate(names)}
+        controls = dict(zip(names, cycle(CONGESTION_CONTROLS), strict=False))
         twin = OneNetwork(PacketTwin(topology))
         plan = make_plan(traffic, topology, seed)
         twin.reset(NetworkEpisode(plan, seed, controls, True, make_events(ROWS, topology)))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.network_config import switch_salt
 from dcgym.native import require
 from dcgym.topologies import make_topology
+from dcgym.topologies.groups import switch_salt
 from tests.support.packets import begin
 
 pytestmark = [pytest.mark.native, pytest.mark.simulation]

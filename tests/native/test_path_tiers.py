@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from dcgym.backends.simulation.network_config import switch_salt
 from dcgym.native import require
 from dcgym.topologies import Topology, make_topology, next_hop_groups
+from dcgym.topologies.groups import switch_salt
 from tests.support.packets import DATAGRAM, START_NS, begin
 from tests.support.splitmix import Splitmix, stream_seed
 

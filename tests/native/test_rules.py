@@ -248,15 +248,6 @@ def test_rules_that_need_more_than_a_balancer_sees_choose_nobody(rule: str) -> N
     assert found == [require("_simulation").NO_SERVER]
 
 
-def test_numbers_of_the_rules_are_those_of_the_header() -> None:
-    assert len(RULES) == require("_simulation").N_RULES
-
-
-def test_the_compiled_table_names_every_rule_and_whose_weights_it_uses() -> None:
-    table = require("_simulation").rules()
-    assert [rule["name"] for rule in table] == list(RULES)
-    for rule, compiled in zip(RULES.values(), table, strict=True):
-        assert compiled["uses_configured_weights"] == rule.uses_configured
-        assert compiled["uses_learned_weights"] == rule.uses_learned
-        assert compiled["knows_truth"] == rule.needs_truth
-        assert compiled["needs_messages"] == rule.needs_messages
+def test_numbers_of_the_rules_are_those_of_saved_results() -> None:
+    saved = {"ecmp": 0, "sed": 7, "wsapp": 13, "oracle": 16, "least-request": 21, "c3-rank": 27}
+    assert {name: RULES[name].number for name in saved} == saved

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from dcgym.native import require
+from dcgym.native.tables import read_table
 
 pytestmark = pytest.mark.native
 
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
 
+HEADERS = [row["symbol"] for row in read_table("congestion_controls") if row["program"] == "HEADER"]
 EVENTS = ("ack", "loss", "timeout", "undo")
 OPTIONS = {"base_rtt_us": 400, "packet_ns": 121_120}
 
@@ -30,7 +32,7 @@ SPEC = {
 }
 
 
-@pytest.fixture(scope="module", params=["swift", "timely", "theta_powertcp", "copa"])
+@pytest.fixture(scope="module", params=HEADERS)
 def run(request: pytest.FixtureRequest, run_scenario: Scenario) -> dict[str, Any]:
     """A flow alone on a link of 100 Mbit/s with a queue of 40 packets."""
     spec = SPEC | {"algorithm": request.param}

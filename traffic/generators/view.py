@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dcgym.errors import BackendError
 from dcgym.native.sequence_lock import read_whole
+from dcgym.native.tables import read_table
 
 __all__ = [
     "CUT",
@@ -31,12 +32,11 @@ __all__ = [
 MAGIC = 0x4447454E45523031
 VERSION = 4
 
-FINISHED, CUT, REFUSED, RESET = 1, 2, 3, 4
-"""Outcomes of a record: all was sent; its time or the plan was over; no connection came about; the
-connection broke."""
+OUTCOMES = {int(row["number"]): row["name"] for row in read_table("generator_outcomes")}
+"""Outcomes of a record by their number."""
 
-OUTCOMES = {FINISHED: "finished", CUT: "cut", REFUSED: "refused", RESET: "reset"}
-"""Outcomes by their number."""
+FINISHED, CUT, REFUSED, RESET = OUTCOMES
+"""All was sent; its time or the plan was over; no connection came about; the connection broke."""
 
 
 def _words(names: str) -> np.dtype[np.void]:

@@ -20,6 +20,7 @@ from dcgym.config import (
     read_numbers,
 )
 from dcgym.errors import ConfigError
+from dcgym.native.tables import names_of
 from dcgym.registry import Registry
 from dcgym.traffic.sizes.distributions import LONGEST_NS, Distribution, constant, exponential
 from dcgym.traffic.sizes.read import read_distribution
@@ -38,7 +39,7 @@ __all__ = [
     "make_application",
 ]
 
-RESOURCES = ("cpu", "io")
+RESOURCES = names_of("http_resources")
 """What a stage may occupy on an HTTP server, by its number in the generator's memory."""
 
 MAX_STAGES = 8

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
+from dcgym.native.tables import names_of
 from dcgym.traffic.http.applications import RESOURCES
 from dcgym.traffic.http.plan import RequestPlan
 from dcgym.writing import write_table
@@ -24,20 +25,9 @@ __all__ = ["HEADER_DTYPE", "REQUEST_OUTCOMES", "RESULT_DTYPE", "RequestResults"]
 MAGIC = 0x4447485454503031
 VERSION = 2
 
-REQUEST_OUTCOMES = (
-    "pending",
-    "finished",
-    "cut",
-    "refused",
-    "reset",
-    "timed_out",
-    "rejected",
-    "failed",
-    "lost",
-)
-"""Outcomes by their number: a whole response with status 200; cut by the generator's stop; no
-connection came about; the connection broke; longer than the plan's timeout; reset by a server whose
-backlog was full; another status, or no HTTP; ended early by the server that took it."""
+REQUEST_OUTCOMES = names_of("http_outcomes")
+"""Outcomes by their number; ``tables/http_outcomes.h`` of `dcgym/native/include` says of each what
+it means."""
 
 _COUNTERS = (
     *("heartbeat_ns", "start_ns", "started", "late_starts", "active", "ended"),

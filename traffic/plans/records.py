@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
+from dcgym.native.tables import names_of
 
 __all__ = [
     "FLOW_DTYPE",
@@ -20,7 +21,7 @@ __all__ = [
     "is_endless",
 ]
 
-TRANSPORTS = ("tcp", "udp")
+TRANSPORTS = names_of("transports")
 """Transports by their number in a record."""
 
 NONE = -1

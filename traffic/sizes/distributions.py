@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_list, check_range, read_numbers
 from dcgym.errors import ConfigError
+from dcgym.native.tables import names_of
 from dcgym.traffic.sizes import exact
 from dcgym.traffic.sizes.empirical import Empirical
 from dcgym.traffic.sizes.phases import MOST_PHASES, Erlang, Hyperexponential
@@ -45,10 +46,7 @@ __all__ = [
     "uniform",
 ]
 
-DISTRIBUTION_KINDS = (
-    *("constant", "exponential", "uniform", "lognormal", "pareto"),
-    *("empirical", "erlang", "hyperexponential"),
-)
+DISTRIBUTION_KINDS = names_of("distributions")
 """The kinds, in the order of their numbers in the compiled twin."""
 
 PlainLaw: TypeAlias = tuple[int, float, float, list[tuple[float, float]]]

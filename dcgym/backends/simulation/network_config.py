@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +12,7 @@ from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.path_rules import PathChoice
 from dcgym.topologies import Port, Topology, base_rtt_ns, next_hop_groups, slowest_frame_ns
-from dcgym.topologies.groups import group_numbers
+from dcgym.topologies.groups import group_numbers, switch_salt
 from dcgym.topologies.round_trips import HOP_NS, full_frame_bytes
 from dcgym.topologies.routing import KEPT
 from dcgym.topologies.validation import DEFAULT_MTU_BYTES, MAX_MTU_BYTES
@@ -22,17 +21,12 @@ from dcgym.traffic.plans.applications import AppPlan
 __all__ = [
     "PROCESSING_NS",
     "START_DELAY_NS",
-    "TRANSPORTS",
     "check_memory",
     "check_mtus",
     "episode_config",
     "network_config",
     "opposite_ports",
-    "switch_salt",
 ]
-
-TRANSPORTS = tuple(name for name, one in CONGESTION_CONTROLS.items() if one.is_in_twin)
-"""Congestion controls that the packet twin has."""
 
 PROCESSING_NS = HOP_NS
 """What a kernel takes to pass a packet on."""
@@ -145,10 +139,8 @@ def episode_config(topology: Topology, episode: NetworkEpisode) -> dict[str, Any
         raise ConfigError("traffic", episode.plan.name, "flows: the simulation runs no apps")
     names = [host.name for host in topology.hosts]
     algorithms = [episode.congestion_control.get(name, "cubic") for name in names]
-    for algorithm in algorithms:
-        if algorithm not in TRANSPORTS:
-            allowed = f"one of {', '.join(TRANSPORTS)} with the backend simulation"
-            raise ConfigError("congestion_control", algorithm, allowed)
+    for algorithm in set(algorithms):
+        _check_control(algorithm)
     return {
         "seed": episode.seed,
         "start_ns": START_DELAY_NS,
@@ -159,9 +151,15 @@ def episode_config(topology: Topology, episode: NetworkEpisode) -> dict[str, Any
     }
 
 
-def switch_salt(switch: str) -> int:
-    """Return what a switch's hashes begin with, the same as in the emulation."""
-    return zlib.crc32(switch.encode())
+def _check_control(name: str) -> None:
+    """Refuse what the twin has not, and give it the functions of another package's header."""
+    control = CONGESTION_CONTROLS.find(name)
+    if not control.is_in_twin:
+        known = [name for name, one in CONGESTION_CONTROLS.items() if one.is_in_twin]
+        allowed = f"one of {', '.join(known)} with the backend simulation"
+        raise ConfigError("congestion_control", name, allowed)
+    if control.is_header:
+        require("_packets").add_congestion_control(name, control.functions())
 
 
 def opposite_ports(topology: Topology) -> list[int]:

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.records import Record
-from dcgym.backends.simulation.network_config import NO_GROUP, switch_salt
+from dcgym.backends.simulation.network_config import NO_GROUP
 from dcgym.tasks.network.events import Event
 from dcgym.topologies import Topology, next_hop_groups
+from dcgym.topologies.groups import switch_salt
 from dcgym.topologies.rerouting import route_changes, surviving_routes
 from dcgym.topologies.routing import route_table
 

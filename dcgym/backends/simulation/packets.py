@@ -25,7 +25,6 @@ from dcgym.backends.records import (
 )
 from dcgym.backends.simulation.network_config import (
     START_DELAY_NS,
-    TRANSPORTS,
     check_memory,
     check_mtus,
     episode_config,
@@ -55,7 +54,7 @@ CAPABILITIES = Capabilities(
     flow_matrix=True,
     flow_control=True,
     copyable=True,
-    transports=TRANSPORTS,
+    linux_modules=False,
     path_rules=tuple(PATH_RULES),
 )
 """Of the twin: time waits, and the same seed and actions give the same bits."""

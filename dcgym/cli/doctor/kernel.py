@@ -10,6 +10,8 @@ from pathlib import Path
 
 from dcgym.backends.emulation.session.process import is_initial_user_namespace
 from dcgym.cli.doctor.check import Check, present
+from dcgym.errors import DcgymError
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS, CongestionControl
 
 __all__ = ["check_congestion_control", "check_kernel", "check_privileges", "check_version"]
 
@@ -158,19 +160,31 @@ def check_congestion_control() -> list[Check]:
     """Look for the kernel's congestion control."""
     path = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
     loaded = set(path.read_text().split()) if path.exists() else set()
-    costs = {
-        "cubic": "no policy 'cubic'",
-        "reno": "no policy 'reno'",
-        "bbr": "no policy 'bbr'",
-        "dctcp": "nothing: DCTCP comes as BPF struct_ops",
-        "nv": "nothing: New Vegas comes as BPF struct_ops",
-    }
-    checks = []
-    for name, cost in costs.items():
-        ok = name in loaded or _has_module(f"tcp_{name}")
-        remedy = f"modprobe tcp_{name}"
-        checks.append(present("congestion control", name, ok, name == "cubic", cost, remedy))
+    group, checks = "congestion control", []
+    for policy in CONGESTION_CONTROLS.names():
+        control = CONGESTION_CONTROLS[policy]
+        if control.is_in_linux:
+            name = control.kernel_name
+            ok = name in loaded or _has_module(f"tcp_{name}")
+            has_own = f"nothing: {policy} comes as BPF struct_ops"
+            cost = has_own if control.program else f"no policy {policy!r}"
+            remedy = f"modprobe tcp_{name}"
+            checks.append(present(group, name, ok, name == "cubic", cost, remedy))
+        elif control.is_header:
+            checks.append(_check_header(policy, control))
     return checks
+
+
+def _check_header(policy: str, control: CongestionControl) -> Check:
+    """Compile another package's congestion control for the kernel and for the twin."""
+    found, ok = "compiled", True
+    try:
+        control.object_path()
+        control.functions()
+    except DcgymError as error:
+        found, ok = str(error), False
+    remedy = "apt-get install clang libbpf-dev gcc; the header as window_control.h says"
+    return Check("congestion control", policy, ok, found, False, f"no policy {policy!r}", remedy)
 
 
 def _has_module(name: str) -> bool:

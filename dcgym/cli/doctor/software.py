@@ -97,10 +97,10 @@ def _mininet() -> Check:
 def _cost_of_controls() -> dict[str, str]:
     """Return what is missing without the program of each congestion control, by its object."""
     return {
-        one.bpf_object: f"no policy {name!r} "
+        one.program: f"no policy {name!r} "
         + ("where the kernel has no module" if one.is_in_linux else "on real TCP")
         for name, one in CONGESTION_CONTROLS.items()
-        if one.bpf_object
+        if one.program
     }
 
 

@@ -30,18 +30,6 @@
 #define DCGYM_NO_DEVICE 0xffU
 #define DCGYM_FULL_LOAD 100 /* per cent: a device whose workers are all busy */
 
-/* Constant, name, and what it needs: no reports, loads, queues, busy bits. New ones come last. */
-#define DCGYM_DEVICE_RULES(RULE)                                                                   \
-    RULE(SERVER_ONLY, "server-only", NOTHING)                                                      \
-    RULE(ECMP, "device-ecmp", NOTHING)     /* the devices take turns */                            \
-    RULE(WRR, "wrr", NOTHING)              /* the slots of a ring take turns */                    \
-    RULE(DYNAMIC_WRR, "dynamic-wrr", LOAD) /* in turn, by weight times idle share: eq. 5.1 */      \
-    RULE(LUR, "lur", LOAD)                 /* least reported load */                               \
-    RULE(JSQ, "device-jsq", QUEUE)         /* least reported queue */                              \
-    RULE(PRT, "prt", LOAD)        /* the first whose reported load is below a threshold */         \
-    RULE(P4MITE, "p4mite", BUSY)  /* what a table says of the server's busy bits */                \
-    RULE(PO2, "device-po2", LOAD) /* the lower load of two at random */
-
 /* A loop that stays one: unrolled, what it keeps of eight devices fills a BPF program's stack. */
 #ifdef __bpf__
 #define DCGYM_ROLLED _Pragma("clang loop unroll(disable)")
@@ -50,10 +38,9 @@
 #endif
 
 enum dcgym_device_rule {
-#define DCGYM_DEVICE_RULE_NUMBER(constant, name, needs) DCGYM_DEVICE_RULE_##constant,
-    DCGYM_DEVICE_RULES(DCGYM_DEVICE_RULE_NUMBER)
-#undef DCGYM_DEVICE_RULE_NUMBER
-        DCGYM_N_DEVICE_RULES,
+#define DCGYM_ROW(symbol, ...) DCGYM_DEVICE_RULE_##symbol,
+#include "tables/device_rules.h"
+    DCGYM_N_DEVICE_RULES,
 };
 
 /* What a device has reported. */

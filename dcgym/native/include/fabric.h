@@ -134,17 +134,8 @@ struct dcgym_flow {
 };
 
 enum dcgym_drop {
-    DCGYM_DROP_UNKNOWN_PORT, /* arrived at an interface that is not a fabric port */
-    DCGYM_DROP_TRUNCATED,    /* headers end before they should */
-    DCGYM_DROP_MALFORMED,    /* header fields contradict each other */
-    DCGYM_DROP_PROTOCOL,     /* neither IPv4, IPv6 nor ARP */
-    DCGYM_DROP_UNKNOWN_MAC,  /* destination is not a fabric host */
-    DCGYM_DROP_NO_ROUTE,     /* the switch has no next hop for the host */
-    DCGYM_DROP_TTL_EXPIRED,
-    DCGYM_DROP_GROUP_BUSY, /* the group was replaced during every attempt to read it */
-    DCGYM_DROP_LOSS,       /* the link was told to lose packets */
-    DCGYM_DROP_TOO_BIG,    /* larger than the MTU of the link that it should take */
-    DCGYM_DROP_VLAN,       /* tagged: the fabric knows no VLANs */
+#define DCGYM_ROW(symbol, ...) DCGYM_DROP_##symbol,
+#include "tables/drop_reasons.h"
     DCGYM_DROP_REASONS,
 };
 

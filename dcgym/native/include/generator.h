@@ -23,15 +23,13 @@
 #define DCGYM_GENERATOR_UNLIMITED (-1)
 
 enum dcgym_generator_transport {
-    DCGYM_GENERATOR_TCP = 0,
-    DCGYM_GENERATOR_UDP = 1,
+#define DCGYM_ROW(symbol, name) DCGYM_GENERATOR_##symbol,
+#include "tables/transports.h"
 };
 
 enum dcgym_generator_outcome {
-    DCGYM_GENERATOR_FINISHED = 1, /* all bytes delivered, or the planned duration is over */
-    DCGYM_GENERATOR_CUT = 2,      /* still running when the generator was stopped */
-    DCGYM_GENERATOR_REFUSED = 3,  /* no connection, or no socket, came about */
-    DCGYM_GENERATOR_RESET = 4,    /* the connection broke before all bytes were delivered */
+#define DCGYM_ROW(symbol, name, number, ...) DCGYM_GENERATOR_##symbol = number,
+#include "tables/generator_outcomes.h"
 };
 
 struct dcgym_generator_header {

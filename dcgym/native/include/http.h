@@ -20,20 +20,13 @@
 #define DCGYM_HTTP_VERSION 2
 
 enum dcgym_http_resource {
-    DCGYM_HTTP_CPU = 0,
-    DCGYM_HTTP_IO = 1,
+#define DCGYM_ROW(symbol, name) DCGYM_HTTP_##symbol,
+#include "tables/http_resources.h"
 };
 
 enum dcgym_http_outcome {
-    DCGYM_HTTP_PENDING = 0,
-    DCGYM_HTTP_FINISHED = 1,  /* a whole response with status 200 */
-    DCGYM_HTTP_CUT = 2,       /* still running when the generator was stopped */
-    DCGYM_HTTP_REFUSED = 3,   /* no connection came about */
-    DCGYM_HTTP_RESET = 4,     /* the connection broke before the end of the response */
-    DCGYM_HTTP_TIMED_OUT = 5, /* longer than the plan allows */
-    DCGYM_HTTP_REJECTED = 6,  /* reset by a server whose backlog was full */
-    DCGYM_HTTP_FAILED = 7,    /* a whole response with another status, or no HTTP */
-    DCGYM_HTTP_LOST = 8,      /* ended early by the server that took it */
+#define DCGYM_ROW(symbol, ...) DCGYM_HTTP_##symbol,
+#include "tables/http_outcomes.h"
 };
 
 struct dcgym_http_server {

@@ -137,38 +137,11 @@ struct dcgym_lb_state {
     __u64 clock;
 };
 
-/* Per-CPU counters: what was dropped and why, then what happened. */
+/* Per-CPU counters. */
 enum dcgym_lb_counter {
-    DCGYM_LB_DROP_TRUNCATED = 1, /* headers end before they should */
-    DCGYM_LB_DROP_MALFORMED,     /* header fields contradict each other */
-    DCGYM_LB_DROP_FRAGMENT,      /* of a datagram to a VIP: only the first has ports */
-    DCGYM_LB_DROP_EXTENSION,     /* an IPv6 extension header before TCP or UDP */
-    DCGYM_LB_DROP_PORT,          /* to the address of a VIP, but no port of it */
-    DCGYM_LB_DROP_NO_SERVER,     /* the pool is empty, or names a number without a server */
-    DCGYM_LB_DROP_BUSY,          /* the pool was replaced during every attempt to read it */
-    DCGYM_LB_DROP_TOO_BIG,       /* does not fit the interface once it is in a tunnel */
-    DCGYM_LB_DROP_NO_TUNNEL,     /* its server, or the balancer, has no address of that family */
-    DCGYM_LB_DROP_PROTOCOL,      /* to the address of a VIP, but not TCP, UDP, or ICMP for these */
-    DCGYM_LB_MISSED,             /* packets of flows that nothing remembers, sent by hash */
-    DCGYM_LB_EVICTED,            /* ended or timed-out entries that gave way to new flows */
-    DCGYM_LB_PCC_VIOLATIONS,     /* flows' packets that changed to another server */
-    DCGYM_LB_REPORTS,            /* loads of servers that came with their SYN-ACKs */
-    DCGYM_LB_ICMP_ERRORS,        /* sent on to the server whose packet they quote */
-    DCGYM_LB_ECHOES,             /* echo requests to a VIP, answered by the balancer */
-    DCGYM_LB_VLAN,               /* tagged frames to the balancer, left to the stack */
-    DCGYM_LB_PROBES,             /* that were asked for */
-    DCGYM_LB_PROBES_UNSENT,      /* of these, the queue to their sender was full */
-    DCGYM_LB_ANSWERS,            /* to probes, in time */
-    DCGYM_LB_ANSWERS_LATE,       /* dropped: after the time-out */
-    DCGYM_LB_ANSWERS_REPEATED,   /* dropped: their probe has been answered */
-    DCGYM_LB_MESSAGES_STRANGE,   /* dropped: from nobody's MAC, or to no probe of that server */
-    DCGYM_LB_MESSAGES_LEFT,      /* dropped: from a server that takes no new flows */
-    DCGYM_LB_IDLE,               /* messages of idle servers */
-    DCGYM_LB_DEVICE_REPORTS,     /* of devices, by their agents: taken */
-    DCGYM_LB_UNKNOWN_DEVICE,     /* dropped: a report of a device that there is not */
-    DCGYM_LB_STALE_REPORTS,      /* dropped: a later one of that device was first */
-    DCGYM_LB_DEVICE_FALLBACKS,   /* new flows whose rule had no young report, or an empty ring; or
-                                    whose device has gone: the server's first device got them */
+    DCGYM_LB_NO_COUNTER,
+#define DCGYM_ROW(symbol, ...) DCGYM_LB_##symbol,
+#include "tables/balancer_counters.h"
     DCGYM_LB_COUNTERS,
 };
 

@@ -14,16 +14,10 @@
 #include "splitmix.h"
 
 enum dcgym_path_rule {
-    DCGYM_PATH_ECMP,    /* a hash of the flow (RFC 2992) */
-    DCGYM_PATH_LETFLOW, /* each flowlet at random (Vanini et al., NSDI 2017) */
-    DCGYM_PATH_SPRAY,   /* each packet at random (Dixit et al., INFOCOM 2013) */
-    DCGYM_PATH_DRILL,   /* each packet to the shortest of some queues (SIGCOMM 2017) */
+#define DCGYM_ROW(symbol, ...) DCGYM_PATH_##symbol,
+#include "tables/path_rules.h"
     DCGYM_PATH_RULES,
 };
-
-/* In the order of the enumeration, for who reads them by name. */
-#define DCGYM_PATH_RULE_NAMES                                                                      \
-    { "ecmp", "letflow", "spray", "drill" }
 
 /* DRILL(d, m) of Ghorbani et al.: d queues at random and the m best of before; theirs is (2, 1). */
 #define DCGYM_DRILL_SAMPLES 2

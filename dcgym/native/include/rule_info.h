@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is known of each rule of rules.h, for user space: the one table that C++ reads and that
- * Python takes from the compiled twin.
- */
+/* What tables/balancing_rules.h says of each rule, for user space. */
 #ifndef DCGYM_RULE_INFO_H
 #define DCGYM_RULE_INFO_H
 
 #include "rules.h"
 
-/* Whose weights a rule uses. */
 enum dcgym_rule_weights {
     DCGYM_WEIGHTS_NONE,
-    DCGYM_WEIGHTS_CONFIGURED, /* the operator's */
-    DCGYM_WEIGHTS_LEARNED,    /* those of the slow loop */
+    DCGYM_WEIGHTS_CONFIGURED,
+    DCGYM_WEIGHTS_LEARNED,
 };
 
-/* What a rule knows. */
 enum dcgym_rule_knows {
-    DCGYM_KNOWS_OWN,   /* what its balancer sees: the kernel's data plane has it */
-    DCGYM_KNOWS_TOLD,  /* messages, reports, response times beside that */
-    DCGYM_KNOWS_TRUTH, /* what only the servers know: no balancer can */
+    DCGYM_KNOWS_OWN,
+    DCGYM_KNOWS_TOLD,
+    DCGYM_KNOWS_TRUTH,
 };
 
 struct dcgym_rule_info {
-    const char *name;
     enum dcgym_rule_weights weights;
     enum dcgym_rule_knows knows;
 };
@@ -31,10 +25,8 @@ struct dcgym_rule_info {
 /* The rule must be below DCGYM_N_RULES. */
 static inline const struct dcgym_rule_info *dcgym_describe_rule(__u32 rule) {
     static const struct dcgym_rule_info table[] = {
-#define DCGYM_RULE_ROW(constant, name, weights, knows)                                             \
-    {name, DCGYM_WEIGHTS_##weights, DCGYM_KNOWS_##knows},
-        DCGYM_RULES(DCGYM_RULE_ROW)
-#undef DCGYM_RULE_ROW
+#define DCGYM_ROW(symbol, name, weights, knows, ...) {DCGYM_WEIGHTS_##weights, DCGYM_KNOWS_##knows},
+#include "tables/balancing_rules.h"
     };
 
     return &table[rule];

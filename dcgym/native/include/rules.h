@@ -19,49 +19,10 @@
 #include "rules_in_turn.h"
 #include "rules_told.h"
 
-/*
- * Rules in the order of their numbers: constant, name, whose weights they use and what they
- * know (rule_info.h). Rules that differ in the weights alone share code. New ones come last:
- * numbers lie in saved results.
- */
-#define DCGYM_RULES(RULE)                                                                          \
-    RULE(ECMP, "ecmp", NONE, OWN)     /* uniform by the flow's hash */                             \
-    RULE(RANDOM, "random", NONE, OWN) /* uniform */                                                \
-    RULE(ROUND_ROBIN, "round-robin", NONE, OWN)                                                    \
-    RULE(WCMP, "wcmp", CONFIGURED, OWN) /* in proportion to the weights, by the flow's hash */     \
-    RULE(AWCMP, "awcmp", LEARNED, OWN)  /* the same */                                             \
-    RULE(LSQ, "lsq", NONE, OWN)         /* fewest ongoing flows of this balancer */                \
-    RULE(LSQ2, "lsq2", NONE, OWN)       /* the same of two candidates */                           \
-    RULE(SED, "sed", CONFIGURED, OWN)   /* least (q + 1) / w */                                    \
-    RULE(SED2, "sed2", CONFIGURED, OWN)                                                            \
-    RULE(SED_HALF, "sed-half", CONFIGURED, OWN) /* least (q + 1/2) / w */                          \
-    RULE(WEIGHTED, "weighted", LEARNED, OWN)    /* least (q + 1) / w */                            \
-    RULE(WEIGHTED2, "weighted2", LEARNED, OWN)                                                     \
-    RULE(SAPP, "sapp", NONE, OWN)         /* Charon: lower predicted score of two candidates */    \
-    RULE(WSAPP, "wsapp", CONFIGURED, OWN) /* Charon: of two candidates drawn by weight */          \
-    RULE(GSQ, "gsq", NONE, TRUTH)         /* LSQ over the true queues */                           \
-    RULE(GSQ2, "gsq2", NONE, TRUTH)                                                                \
-    RULE(ORACLE, "oracle", NONE,                                                                   \
-         TRUTH) /* least time until all work is done, the new flow's too */                        \
-    RULE(ORACLE2, "oracle2", NONE, TRUTH)                                                          \
-    RULE(EARLIEST_FINISH, "earliest-finish", NONE,                                                 \
-         TRUTH) /* the new flow's, FIFO over all workers */                                        \
-    RULE(SMOOTH, "round-robin-weighted", CONFIGURED, OWN)     /* in turn, by weight (nginx) */     \
-    RULE(SMOOTH_LEARNED, "round-robin-learned", LEARNED, OWN) /* the same */                       \
-    RULE(LEAST_REQUEST, "least-request", CONFIGURED, OWN)     /* Envoy: in turn by w / (q + 1) */  \
-    RULE(BALANCED, "br", CONFIGURED, OWN) /* fewest flows of two drawn by weight */                \
-    RULE(OWN_IDLE, "jiq-own", NONE, OWN)  /* one without a flow of this balancer, else uniform */  \
-    RULE(PREQUAL, "prequal", NONE, TOLD) /* hot-cold lexicographic over a pool of probe answers */ \
-    RULE(JIQ, "jiq", NONE, TOLD)         /* the first server that said it is idle, else uniform */ \
-    RULE(PEAK_EWMA, "peak-ewma", NONE, TOLD) /* least response time (q + 1) of two candidates */   \
-    RULE(C3_RANK, "c3-rank", NONE, TOLD) /* least cubic score of response time and reported queue  \
-                                          */
-
 enum dcgym_rule {
-#define DCGYM_RULE_NUMBER(constant, name, weights, knows) DCGYM_RULE_##constant,
-    DCGYM_RULES(DCGYM_RULE_NUMBER)
-#undef DCGYM_RULE_NUMBER
-        DCGYM_N_RULES,
+#define DCGYM_ROW(symbol, ...) DCGYM_RULE_##symbol,
+#include "tables/balancing_rules.h"
+    DCGYM_N_RULES,
 };
 
 DCGYM_INLINE __u32 dcgym_rule_ecmp(const struct dcgym_pool_view *pool, __u64 hash) {

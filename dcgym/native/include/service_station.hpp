@@ -16,7 +16,10 @@
 
 namespace dcgym {
 
-enum class ServiceResource : uint32_t { cpu = 0, io = 1 };
+enum class ServiceResource : uint32_t {
+#define DCGYM_ROW(symbol, name) name,
+#include "tables/http_resources.h"
+};
 
 struct ServiceStage {
     int64_t demand_ns = 0; // at speed 1, unshared

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * What a congestion control that is one header sees and answers: the same arithmetic runs as a BPF
- * struct_ops program (bpf/transport/window_control.bpf.h) and in the packet twin. Integers only,
+ * struct_ops program (bpf/transport/window_control.bpf.c) and in the packet twin. Integers only,
  * every loop bounded by a constant.
  *
- * An algorithm NAME is a state with the member in_slow_start, and these functions:
+ * An algorithm NAME is struct dcgym_NAME, a state of at most DCGYM_CC_STATE_BYTES with the member
+ * in_slow_start, and these functions:
  *   dcgym_NAME_begin(state, cwnd_packets)
  *   dcgym_NAME_on_ack(state, ack)
  *   dcgym_NAME_on_loss(state, now_us, srtt_us)   a fast recovery begins
  *   dcgym_NAME_on_timeout(state)                 the retransmission timer ran out, each time
  *   dcgym_NAME_undo(state)                       the last loss was none
  *   dcgym_NAME_decide(state, mss_bytes, srtt_us) the window and the rate that follow
+ * What makes a program of it defines DCGYM_CONTROL as NAME and DCGYM_CONTROL_HEADER as the header.
  */
 #ifndef DCGYM_WINDOW_CONTROL_H
 #define DCGYM_WINDOW_CONTROL_H
@@ -28,6 +30,17 @@
 #define DCGYM_LEAST_CWND 2u
 
 #define DCGYM_NO_RTT 0xffffffffu
+
+#define DCGYM_CC_STATE_BYTES 96
+
+/* The name of one of the functions of DCGYM_CONTROL. */
+#define DCGYM_CONTROL_NAME(function) DCGYM_JOIN_(DCGYM_CONTROL, function)
+#define DCGYM_JOIN_(name, function) DCGYM_JOINED_(name, function)
+#define DCGYM_JOINED_(name, function) dcgym_##name##_##function
+/* Its state. */
+#define DCGYM_CONTROL_STATE DCGYM_STATE_(DCGYM_CONTROL)
+#define DCGYM_STATE_(name) DCGYM_STATED_(name)
+#define DCGYM_STATED_(name) struct dcgym_##name
 
 /* What an operator tells the algorithm of the network. */
 struct dcgym_cc_options {
@@ -56,6 +69,17 @@ struct dcgym_cc_decision {
     __u64 pacing_bytes_per_s;
     __u32 cwnd_packets;
     __u32 reserved;
+};
+
+/* An algorithm that is found at run time (foreign_control.c). */
+struct dcgym_control_functions {
+    void (*begin)(void *state, __u32 cwnd_packets);
+    void (*on_ack)(void *state, const struct dcgym_cc_ack *ack);
+    void (*on_loss)(void *state, __u64 now_us, __u32 srtt_us);
+    void (*on_timeout)(void *state);
+    void (*undo)(void *state);
+    struct dcgym_cc_decision (*decide)(const void *state, __u32 mss_bytes, __u32 srtt_us);
+    __u32 (*in_slow_start)(const void *state);
 };
 
 enum dcgym_cc_event { DCGYM_CC_ACK, DCGYM_CC_LOSS, DCGYM_CC_TIMEOUT, DCGYM_CC_UNDO };

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 
 from dcgym.config import check_in, check_int, check_range, read_numbers
 from dcgym.errors import ConfigError
+from dcgym.native.tables import names_of
 from dcgym.tasks.balancing.fields import LONGEST_NS, Plain, build, parse_fields
 from dcgym.units import NS_PER_S
 
 __all__ = ["KINDS", "Agents"]
 
-KINDS = ("none", "periodic", "event")
+KINDS = names_of("agent_kinds")
 """The kinds, in the order of their numbers in the compiled twin."""
 
 MOST_PERIODS = 10_000

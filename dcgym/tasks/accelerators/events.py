@@ -6,24 +6,16 @@ from dataclasses import asdict, dataclass
 
 from dcgym.config import check_in, check_int, check_keys, check_list, check_range, read_numbers
 from dcgym.errors import ConfigError
+from dcgym.native.tables import read_table
 from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
 
 __all__ = ["EVENTS", "DeviceEvent"]
 
-EVENTS = (
-    "rate",
-    "device-speed",
-    "device-failure",
-    "device-recovery",
-    "add-device",
-    "remove-device",
-    "agent-silence",
-    "agent-recovery",
-)
-"""The kinds, in the order of their numbers in the compiled twin."""
+_KINDS = {row["name"]: row for row in read_table("device_events")}
 
-_VALUES = {"rate": (0.001, 1e9), "device-speed": (0.001, 1000.0)}
+EVENTS = tuple(_KINDS)
+"""The kinds, in the order of their numbers in the compiled twin."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +47,11 @@ class DeviceEvent(TimedEvent):
         read_numbers(self)
         check_int("event.at_ns", self.at_ns, 0, LATEST_NS)
         check_in("event.kind", self.kind, EVENTS)
-        if self.kind in _VALUES:
-            low, high = _VALUES[self.kind]
+        least, most = (_KINDS[self.kind][column] for column in ("least", "most"))
+        if least != "NONE":
             if self.value is None:
                 raise ConfigError("event.value", None, f"a number, which {self.kind} needs")
-            check_range("event.value", self.value, low, high)
+            check_range("event.value", self.value, float(least), float(most))
         elif self.value is not None:
             raise ConfigError("event.value", self.value, f"nothing for {self.kind}")
         if self.kind == "rate" and (self.device is not None or self.servers):

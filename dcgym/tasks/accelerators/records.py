@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dcgym.native.tables import names_of
+
 __all__ = ["COMPLETED", "OUTCOMES", "UNDER_WAY"]
 
-OUTCOMES = ("completed", "dropped", "lost")
+OUTCOMES = names_of("request_outcomes")
 
 COMPLETED = OUTCOMES.index("completed")
 

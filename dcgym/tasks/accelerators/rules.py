@@ -1,13 +1,14 @@
 """Rules by which a request gets a server, and a device in it.
 
-The shared header ``device_rules.h`` knows a device rule by its number. A test compares this table
-with what was compiled.
+The shared header ``device_rules.h`` knows a device rule by its number, its place in
+``tables/device_rules.h`` of `dcgym/native/include`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dcgym.native.tables import read_table
 from dcgym.registry import Registry
 from dcgym.tasks.balancing.rules import RULES
 
@@ -20,7 +21,7 @@ class DeviceRule:
 
     Attributes:
         name: Name in configurations.
-        number: Number in ``device_rules.h``.
+        number: Its place in the table.
         needs: "nothing"; "load" or "queue", which periodic agents report; or "busy", which
             event-driven agents report.
         uses_weights: Looks at the weights of the devices.
@@ -28,27 +29,18 @@ class DeviceRule:
 
     name: str
     number: int
-    needs: str = "nothing"
-    uses_weights: bool = False
+    needs: str
+    uses_weights: bool
 
 
 DEVICE_RULES: Registry[DeviceRule] = Registry("device rules", "device_rule")
 """The rules between the devices of a server by name, in the order of their numbers."""
 
 
-def _add(name: str, description: str, needs: str = "nothing", uses_weights: bool = False) -> None:
-    DEVICE_RULES.add(name, DeviceRule(name, len(DEVICE_RULES), needs, uses_weights), description)
-
-
-_add("server-only", "the processors alone")
-_add("device-ecmp", "the devices take turns")
-_add("wrr", "the slots of a ring take turns, filled by weight", uses_weights=True)
-_add("dynamic-wrr", "in turn, by weight times the idle share", "load", uses_weights=True)
-_add("lur", "least reported utilisation", "load")
-_add("device-jsq", "shortest reported queue", "queue")
-_add("prt", "the first device, from fast to slow, below a threshold of utilisation", "load")
-_add("p4mite", "the first device, from fast to slow, that has not said it is busy", "busy")
-_add("device-po2", "lower reported utilisation of two at random", "load")
+for _number, _row in enumerate(read_table("device_rules")):
+    _uses_weights = _row["weights"] == "CONFIGURED"
+    _rule = DeviceRule(_row["name"], _number, _row["needs"].lower(), _uses_weights)
+    DEVICE_RULES.add(_rule.name, _rule, _row["description"])
 
 SERVER_RULES = tuple(
     name

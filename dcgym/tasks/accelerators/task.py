@@ -340,6 +340,8 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     ended. Truncated after ``max_steps``, or Gymnasium's `max_episode_steps`, 100 steps by default.
 
     ## Information
+    Events count from the first observation too. In the twin nothing is late.
+
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
@@ -349,13 +351,7 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     | weights | weight of each position that was in force |
     | utilisation | mean of each position |
     | best_weights, best_p99_ms | with ``oracle``: the best accelerator weight, and its p99 |
-    | time_s | time since the first observation, which events count from too |
-    | interval_us | length of the interval |
-    | gap_us | time before it in no step: before a late action, or while a picture was drawn |
-    | action_latency_us, observation_age_us, deadline_overrun_us | how late actions, state and |
-    | | end of the interval were; 0 in the twin, where time waits for the agent |
-    | is_restarted | whether the interval began anew with a late action; false in the twin |
-    | steps | steps since the first observation |
+    | times of a step | those of `dcgym.envs.session.STEP_TIMES` |
 
     ## Arguments
     | name | meaning |

@@ -195,6 +195,8 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     truncates unless ``max_steps`` or Gymnasium's `max_episode_steps` says so.
 
     ## Information
+    Time waits for the agent: it counts from the first job, as events do, and nothing is late.
+
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
@@ -204,11 +206,7 @@ def job_assignment(settings: JobAssignmentSettings) -> JobAssignmentTask:
     | size_ms | size of the job to be placed |
     | action_mask | with ``action="server"``: 1 for each server that takes new jobs; 1 for all |
     | | where none does |
-    | time_s | simulated time since the first job, which events count from too |
-    | interval_us | time since the last decision |
-    | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0: time waits |
-    | is_restarted | false |
-    | steps | steps since the first observation |
+    | times of a step | those of `dcgym.envs.session.STEP_TIMES` |
 
     ## Arguments
     | name | meaning |

@@ -6,50 +6,31 @@ from dataclasses import asdict, dataclass
 
 from dcgym.config import check_in, check_int, check_keys, check_range, read_numbers
 from dcgym.errors import ConfigError
+from dcgym.native.tables import read_table
 from dcgym.tasks.balancing.fields import Plain, build
 from dcgym.tasks.common.events import LATEST_NS, TimedEvent, read_time_ns
 from dcgym.units import as_python, parse_duration
 
-__all__ = ["EVENTS", "MOVING_LOAD", "SERVER_FAULTS", "TWIN_EVENTS", "Event"]
+__all__ = ["CAPACITY_EVENTS", "EVENTS", "MOVING_LOAD", "SERVER_FAULTS", "TWIN_EVENTS", "Event"]
 
 MOVING_LOAD = "moving-load"
 
-EVENTS = (
-    "capacity",
-    "colocated-load",
-    "add-server",
-    "remove-server",
-    "drain-server",
-    "balancer-failure",
-    "balancer-recovery",
-    "rate",
-    "fail-fast",
-    "gray-failure",
-    "flapping",
-    "false-reports",
-    MOVING_LOAD,
-)
+_KINDS = {row["name"]: row for row in read_table("pool_events")}
+
+EVENTS = tuple(_KINDS)
 """The kinds, in the order of their numbers in the compiled twin."""
 
-_VALUES = {
-    "capacity": (0.001, 1000.0),
-    "colocated-load": (0.0, 1024.0),
-    "rate": (0.001, 1000.0),
-    "fail-fast": (0.0, 1.0),
-    "gray-failure": (0.0, 1.0),
-    "flapping": (0.0, 3600.0),
-    "false-reports": (0.0, 1000.0),
-    MOVING_LOAD: (0.0, 1024.0),
-}
 # A server that fails every microsecond is not what the events are for.
 _LEAST_PERIOD_S = 0.001
-SERVER_FAULTS = ("fail-fast", "gray-failure", "false-reports")
+
+SERVER_FAULTS = tuple(name for name, row in _KINDS.items() if row["effect"] == "FAULT")
 """What servers do wrong while they are there."""
-TWIN_EVENTS = ("flapping",)
+CAPACITY_EVENTS = tuple(name for name, row in _KINDS.items() if row["effect"] == "CAPACITY")
+"""What changes how fast servers serve."""
+TWIN_EVENTS = tuple(name for name, row in _KINDS.items() if row["backends"] == "TWIN")
 """Those that only the twin can make happen."""
 
 _FIELDS = ("kind", "target", "value", "period", "period_ns")
-_ON_BALANCERS = ("balancer-failure", "balancer-recovery")
 
 
 @dataclass(frozen=True)
@@ -89,11 +70,11 @@ class Event(TimedEvent):
         read_numbers(self)
         check_int("event.at_ns", self.at_ns, 0, LATEST_NS)
         check_in("event.kind", self.kind, EVENTS)
-        if self.kind in _VALUES:
-            low, high = _VALUES[self.kind]
+        least, most = (_KINDS[self.kind][column] for column in ("least", "most"))
+        if least != "NONE":
             if self.value is None:
                 raise ConfigError("event.value", None, f"a number, which {self.kind} needs")
-            value = check_range("event.value", self.value, low, high)
+            value = check_range("event.value", self.value, float(least), float(most))
             if self.kind == "flapping" and 0 < value < _LEAST_PERIOD_S:
                 allowed = f"0, or a period of at least {_LEAST_PERIOD_S} s"
                 raise ConfigError("event.value", self.value, allowed)
@@ -108,7 +89,7 @@ class Event(TimedEvent):
     @property
     def on_balancer(self) -> bool:
         """Whether the target is a balancer."""
-        return self.kind in _ON_BALANCERS
+        return _KINDS[self.kind]["target"] == "BALANCER"
 
     def to_dict(self) -> dict[str, object]:
         """Return the event as plain data."""

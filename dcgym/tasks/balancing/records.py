@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.native.tables import names_of
 from dcgym.tasks.balancing.scenario import Scenario
 
 __all__ = [
@@ -16,7 +17,7 @@ __all__ = [
     "resource_demands_ns",
 ]
 
-OUTCOMES = ("completed", "rejected", "pcc_violations", "lost")
+OUTCOMES = names_of("flow_outcomes")
 """How a flow ended: served; refused by a full backlog; reset because its packets reached another
 server (per-connection consistency was violated); lost with a removed server, or because no balancer
 or server was left. A summary counts flows under the same names."""

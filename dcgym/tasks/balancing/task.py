@@ -268,6 +268,9 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     Gymnasium's `max_episode_steps`, 240 steps (60 s) by default.
 
     ## Information
+    In the simulation action latency, observation age and overrun are 0. The emulation's balancers
+    show their counters every 10 ms.
+
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
@@ -276,14 +279,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | metrics | since the episode began: untracked, rejected, pcc_violations |
     | servers | what the balancer measured, in plain units, for slow loops such as HLB |
     | weights | the weights in force |
-    | time_s | time since the first observation |
-    | interval_us | length of the interval |
-    | gap_us | time before it in no step: before a late action, or while a picture was drawn |
-    | action_latency_us | from an observation to the weights that answer it |
-    | observation_age_us | age of the balancers' counters in it, up to 10 ms |
-    | deadline_overrun_us | how late the interval ended; all three are 0 in the simulation |
-    | is_restarted | whether the action came so late that an interval of its own began |
-    | steps | steps since the first observation |
+    | times of a step | those of `dcgym.envs.session.STEP_TIMES` |
 
     ## Arguments
     | name | meaning |

@@ -105,15 +105,8 @@ def congestion_control(settings: CongestionSettings, given: Topology | None = No
     | reward_terms | each term times its weight; they add up to the reward |
     | metrics | goodput_bps, queue_bytes, rtt_us, drops, marks, jain and more, of this interval |
     | rate_shares | share of each host in force |
-    | interval_us | length of the interval that was measured |
-    | gap_us | time before it in no step: before a late action, or while a picture was drawn |
-    | time_s | time since the first observation |
-    | action_latency_us | from the collection of the last observation to the acknowledged action |
-    | observation_age_us | age of this observation's snapshot when `step` returns it |
-    | deadline_overrun_us | how late the environment woke |
-    | is_restarted | the action came late, and the interval began with its acknowledgement |
-    | steps | steps since the first observation |
     | events | records of the events that took effect since the last step, with recovery times |
+    | times of a step | those of `dcgym.envs.session.STEP_TIMES` |
 
     ## Arguments
     | name | meaning |

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
+from dcgym.native.tables import read_table
 from dcgym.registry import Registry
 from dcgym.units import parse_duration
 
@@ -20,8 +21,7 @@ class PathRule:
     """A rule of the data plane.
 
     Attributes:
-        switch: What switches do, one of ``DCGYM_PATH_RULE_NAMES`` of
-            `dcgym/native/include/path_rules.h`.
+        switch: What switches do, a name in ``tables/path_rules.h`` of `dcgym/native/include`.
         sender: What senders do, "plb" or "flowbender" of `dcgym/native/include/plb.h`; "" where a
             flow is called the same for its whole life.
         keeps_flows: Whether switches remember where a flow goes.
@@ -35,14 +35,9 @@ class PathRule:
 PATH_RULES: Registry[PathRule] = Registry("path rules", "path_rule")
 """What the argument ``path_rule`` names. A backend's capabilities say which of them it has."""
 
-PATH_RULES.add("ecmp", PathRule("ecmp"), "a hash of each flow chooses")
-PATH_RULES.add("letflow", PathRule("letflow"), "each flowlet draws at random")
-PATH_RULES.add("spray", PathRule("spray", keeps_flows=False), "each packet draws at random")
-PATH_RULES.add(
-    "drill",
-    PathRule("drill", keeps_flows=False),
-    "each packet takes the shortest of two queues at random and the last one taken",
-)
+for _row in read_table("path_rules"):
+    _rule = PathRule(_row["name"], keeps_flows=_row["memory"] == "FLOWS")
+    PATH_RULES.add(_row["name"], _rule, _row["description"])
 PATH_RULES.add(
     "plb", PathRule("ecmp", "plb"), "flows move after 12 round trips with half of them marked"
 )

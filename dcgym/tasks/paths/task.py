@@ -135,15 +135,8 @@ def path_balancing(settings: PathSettings, given: Topology | None = None) -> Net
     | metrics | those of `CongestionControl-v2`, and how evenly uplinks are used (below) |
     | path_weights | weights in force, in the order of the action |
     | uplink_loads | utilisation of each port, in the order of the action |
-    | interval_us | length of the interval that was measured |
-    | gap_us | time before it in no step: before a late action, or while a picture was drawn |
-    | time_s | time since the first observation |
-    | action_latency_us | from the collection of the last observation to the weights in force |
-    | observation_age_us | age of this observation's snapshot when `step` returns it |
-    | deadline_overrun_us | how late the environment woke |
-    | is_restarted | the action came late, and the interval began with its acknowledgement |
-    | steps | steps since the first observation |
     | events | records of the events that took effect since the last step, with recovery times |
+    | times of a step | those of `dcgym.envs.session.STEP_TIMES` |
 
     `metrics` adds `uplink_load_max`, the utilisation of the busiest uplink; `uplink_imbalance`, the
     highest over the mean load within a group; and `uplink_jain`, Jain's index within a group. The

@@ -189,6 +189,8 @@ def dip_placement(settings: DipPlacementSettings) -> DipPlacementTask:
     Terminates when no VIP with a feasible candidate is left. Residual mappings are placed then.
 
     ## Information
+    Time stands still: all times are 0.
+
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
@@ -197,10 +199,7 @@ def dip_placement(settings: DipPlacementSettings) -> DipPlacementTask:
     | candidates | of each: rack, bps, needed, here, arriving |
     | seed | seed of the episode's VIPs |
     | action_mask | 1 for each action that is feasible, int8 |
-    | time_s, interval_us | 0: time stands still |
-    | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
-    | is_restarted | false |
-    | steps | steps since the first observation |
+    | times of a step | those of `dcgym.envs.session.STEP_TIMES` |
 
     ## Arguments
     | name | meaning |

@@ -223,6 +223,8 @@ def vip_migration(settings: VipMigrationSettings) -> VipMigrationTask:
     Terminates after ``epochs`` epochs.
 
     ## Information
+    Time stands still: all times are 0.
+
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
@@ -230,10 +232,7 @@ def vip_migration(settings: VipMigrationSettings) -> VipMigrationTask:
     | candidates | of each: vip, bytes (share), here, there (switches, -1 for the muxes) |
     | epoch | epochs that are over |
     | action_mask | 1 for each action that is feasible, int8 |
-    | time_s, interval_us | 0: time stands still |
-    | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
-    | is_restarted | false |
-    | steps | steps since the first observation |
+    | times of a step | those of `dcgym.envs.session.STEP_TIMES` |
 
     ## Arguments
     | name | meaning |

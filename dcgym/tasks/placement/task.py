@@ -194,6 +194,8 @@ def vip_placement(settings: VipPlacementSettings) -> VipPlacementTask:
     `max_episode_steps` says so.
 
     ## Information
+    Time stands still: all times are 0.
+
     | key | meaning |
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
@@ -202,10 +204,7 @@ def vip_placement(settings: VipPlacementSettings) -> VipPlacementTask:
     | candidates | of each: switch, link, memory, hops, mru, scan, which is its place in a random |
     | | order; utilisations are of capacities less the reserve |
     | action_mask | 1 for each action that is feasible, int8 |
-    | time_s, interval_us | 0: time stands still |
-    | gap_us, action_latency_us, observation_age_us, deadline_overrun_us | 0 |
-    | is_restarted | false |
-    | steps | steps since the first observation |
+    | times of a step | those of `dcgym.envs.session.STEP_TIMES` |
 
     ## Arguments
     | name | meaning |

@@ -13,11 +13,10 @@ import dcgym
 from dcgym.backends.needs import NetworkNeeds
 from dcgym.backends.records import EVENT_RECORDS
 from dcgym.backends.registry import NETWORKS, make_backend
-from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.backends.simulation.packets import PacketTwin
 from dcgym.errors import ConfigError
 from dcgym.suites import Case, Suite
-from dcgym.tasks.network.controls import CONGESTION_CONTROLS
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS, CongestionControl
 from dcgym.tasks.network.events import make_events
 from dcgym.tasks.network.path_rules import read_path_rule
 from dcgym.testing import check_contract, check_network
@@ -70,8 +69,9 @@ def test_the_emulation_stays_the_default() -> None:
     assert dcgym.make_env(env=IDS[0]).unwrapped.task.settings.backend == "emulation"
 
 
-def test_it_has_each_transport_and_refuses_others_in_one_line() -> None:
-    assert set(TRANSPORTS) == set(CONGESTION_CONTROLS)
+def test_what_only_linux_has_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    westwood = CongestionControl("westwood", is_in_linux=True)
+    monkeypatch.setitem(CONGESTION_CONTROLS._things, "westwood", westwood)
     with pytest.raises(ConfigError, match=r"congestion_control.*westwood.*simulation") as error:
         begin("dumbbell", "pairs", "westwood")
     assert "\n" not in str(error.value)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.errors import ConfigError
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.topologies import dumbbell
 from dcgym.traffic import Flow
 from tests.support.packets import SECOND, TracedTwin, begin, port_row
@@ -26,7 +26,7 @@ def goodput_bps(twin: TracedTwin) -> float:
     return (int(twin.snapshot().hosts["rx_bytes"][1]) - first) * 8 / 2
 
 
-@pytest.mark.parametrize("transport", [name for name in TRANSPORTS if name != "timely"])
+@pytest.mark.parametrize("transport", [name for name in CONGESTION_CONTROLS if name != "timely"])
 def test_a_bulk_flow_fills_a_link_but_for_its_headers(transport: str) -> None:
     twin = begin(dumbbell(2, rate="100Mbit", mtu=MTU), [Flow("h1", "h2")], transport)
     twin.advance(2 * SECOND)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcgym.backends.records import EVENT_RECORDS
-from dcgym.backends.simulation.network_config import TRANSPORTS
 from dcgym.native import require
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.events import make_events
 from dcgym.topologies import make_topology
 from dcgym.traffic import Flow
@@ -150,7 +150,7 @@ def test_packets_are_conserved_whatever_happens(seed: int) -> None:
         {"at": f"{(down + up) / 2}s", "link": ["s2", "s4"], "action": "loss", "probability": 0.05},
         {"at": f"{up}s", "link": ["s1", "s3"], "action": "up"},
     ]
-    transport = str(generator.choice(TRANSPORTS))
+    transport = str(generator.choice([*CONGESTION_CONTROLS]))
     twin = begin(topology, "all-to-all", transport, seed % 1000, events=make_events(rows, topology))
     for step in range(1, 41):
         twin.advance(step * 50_000_000)

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from dcgym.backends.simulation.network_config import TRANSPORTS
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.events import make_events
 from dcgym.traffic import Flow
 from tests.support.packets import FRAME, MSS, SECOND, START_NS, begin, line, series
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.simulation
 SERVICE_S = FRAME * 8 / 10e6
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", CONGESTION_CONTROLS)
 def test_a_flow_on_an_idle_path_takes_what_its_frames_take(transport: str) -> None:
     segments = 200
     twin = begin(line(), [Flow("h1", "h2", size_bytes=segments * MSS)], transport)
@@ -119,7 +119,7 @@ def test_a_lost_tail_costs_a_probe_and_not_a_timeout() -> None:
     assert 0.08 < took_s < 0.2
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", CONGESTION_CONTROLS)
 def test_a_lossy_path_is_slow_and_never_stuck(transport: str) -> None:
     topology = line(rate_bps=100_000_000)
     rows = [{"at": "0s", "link": ["s1", "s2"], "action": "loss", "probability": 0.02}]

@@ -124,9 +124,9 @@ def at_rest(flow: Steered, sender: socket.socket) -> tuple[dict[str, int], tuple
     shows it.
     """
     for _ in range(TAILS):
-        row = flow.wait(lambda row: not unacknowledged(sender) and row["in_flight_packets"] == 0)
+        row = flow.wait(lambda row: not unacknowledged(sender))
         said = delivered(sender)
-        if row["delivered_packets"] == said[0]:
+        if row["in_flight_packets"] == 0 and row["delivered_packets"] == said[0]:
             break
         sender.send(b"tail")
     return row, said

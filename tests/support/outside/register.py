@@ -37,6 +37,7 @@ from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.congestion.actions import ACTIONS
 from dcgym.tasks.congestion.rates import RateDecision
 from dcgym.tasks.network.arguments import read_topology
+from dcgym.tasks.network.controls import CONGESTION_CONTROLS, CongestionControl
 from dcgym.tasks.network.features import FEATURES
 from dcgym.tasks.network.interval import Interval
 from dcgym.tasks.network.rewards import NETWORK_REWARDS, RewardInputs
@@ -166,6 +167,8 @@ def make_toy(needs: NetworkNeeds, n_envs: int, options: BackendOptions) -> Netwo
     return networks(n_envs, lambda: ToyNetwork(needs.topology))
 
 
+four = CongestionControl.of_header(Path(__file__).with_name("acme_four.h"))
+CONGESTION_CONTROLS.add("acme-four", four, "a window of four packets")
 TOPOLOGIES.add("acme-pair", pair)
 PLANS.add("acme-udp", {"name": "pairs", "transport": "udp"}, "pairs, in datagrams")
 FEATURES.add("acme_idle", idle)
@@ -184,6 +187,20 @@ add_environment(
             (Column("reward_mean", "reward"), Column("goodput_bps", "goodput, Mbit/s", 1e6))
         ),
     )
+)
+FAR = {"name": "dumbbell", "hosts": 2, "rate": "100Mbit", "delay": "5ms"}
+far = {"env": "CongestionControl-v2", "topology": FAR, "traffic": "pairs", "backend": "simulation"}
+SUITES.add(
+    "acme-windows",
+    Suite(
+        "acme-windows",
+        "A window that stands still beside one that grows.",
+        (Case(far),),
+        ("acme-four", "cubic"),
+        seeds=1,
+        episode_s=4.0,
+        warmup_s=1.0,
+    ),
 )
 SUITES.add(
     "acme-suite",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from dcgym.backends.emulation.wire.layout import vip_ports
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Port, Topology
+from dcgym.topologies.groups import switch_salt
 
 if TYPE_CHECKING:
     from dcgym.native._native import Balancer, Fabric, LoadReporter, ProbeSender
@@ -286,7 +286,7 @@ class PodNetwork:
         if not members:
             fabric.clear_route(edge, self._vip_number)
             return
-        fabric.set_group(group, zlib.crc32(b"edge"), members, [1.0] * len(members))
+        fabric.set_group(group, switch_salt("edge"), members, [1.0] * len(members))
         fabric.set_route(edge, self._vip_number, group)
 
     def set_balancer(self, number: int, is_up: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from dcgym.backends.emulation.wire.layout import count_spare_groups
 from dcgym.errors import BackendError
 from dcgym.topologies import Topology, next_hop_groups
+from dcgym.topologies.groups import switch_salt
 from dcgym.topologies.rerouting import RouteChange, route_changes, surviving_routes
 from dcgym.topologies.routing import route_table
 
@@ -187,7 +187,7 @@ class Rerouter:
             self._spares[key] = self._free.popleft()
             names = {port.number: port.name for port in self._topology.ports(change.switch)}
             members = [self._ifindexes[names[number]] for number in change.ports]
-            salt = zlib.crc32(change.switch.encode())
+            salt = switch_salt(change.switch)
             # An agent's weights for the whole group hold for what is left of it.
             whole = self._groups[change.switch, before]
             even = [1.0] * len(members)

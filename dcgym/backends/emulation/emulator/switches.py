@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import zlib
 from typing import TYPE_CHECKING, Any
 
 from mininet.node import OVSSwitch as MininetOVSSwitch
@@ -12,6 +11,7 @@ from mininet.node import Switch
 from dcgym.backends.emulation.emulator.nodes import LazyShell
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.topologies import NextHopGroup, Topology
+from dcgym.topologies.groups import switch_salt
 
 if TYPE_CHECKING:
     from dcgym.native._native import Fabric
@@ -79,7 +79,7 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
                 to_host=self._topology.node(port.peer).is_endpoint,
             )
         # A salt of its own per switch: equal hashes in a row would leave paths unused.
-        salt = zlib.crc32(self.name.encode())
+        salt = switch_salt(self.name)
         for number, group in self._groups.items():
             members = [ifindex[port.number] for port in group.ports]
             self._fabric.set_group(number, salt, members, [1.0] * len(members))
@@ -146,7 +146,7 @@ class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
         The default basis is the same everywhere: of the flows that an edge switch sends to one
         aggregation switch, all would go on to the same core switch.
         """
-        salt = zlib.crc32(self.name.encode())
+        salt = switch_salt(self.name)
         buckets = ",".join(f"bucket=weight:1,actions=output:{port.number}" for port in group.ports)
         method = f"selection_method=dp_hash,selection_method_param={salt}"
         return f"group_id={number},type=select,{method},{buckets}"

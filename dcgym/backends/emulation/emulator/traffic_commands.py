@@ -17,6 +17,7 @@ from dcgym.backends.emulation.wire.messages import (
     StartTraffic,
     StopTraffic,
 )
+from dcgym.tasks.network.controls import CongestionControl
 from dcgym.tasks.network.events import Event
 
 __all__ = ["TrafficCommands"]
@@ -53,9 +54,13 @@ class TrafficCommands:
         algorithms = request.congestion_control
         kernel_names = {
             name: self._congestion.kernel_name(
-                name, network.topology, network.relabelling, network.fabric.label_map_fd
+                name,
+                CongestionControl(*control),
+                network.topology,
+                network.relabelling,
+                network.fabric.label_map_fd,
             )
-            for name in set(algorithms.values())
+            for name, control in request.controls.items()
         }
         names = {host: kernel_names[name] for host, name in algorithms.items()}
         network.forget_path_mtus()

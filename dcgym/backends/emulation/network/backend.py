@@ -144,8 +144,10 @@ class EmulationNetwork:
         if episode.events and not self.capabilities.events:
             hint = "its routes are static, nothing reroutes; use switch='ebpf', or no events"
             raise FeatureNotSupported(f"events with switch={self.options.switch!r}", hint)
-        for name in episode.congestion_control.values():
-            CONGESTION_CONTROLS.find(name)
+        for name in set(episode.congestion_control.values()):
+            control = CONGESTION_CONTROLS.find(name)
+            if control.is_header:
+                control.object_path()
         episode.plan.check(self.topology)
         self._take_plan(episode.plan)
         self.start()
@@ -181,11 +183,14 @@ class EmulationNetwork:
 
     def _prepare(self, session: EmulatorSession, episode: NetworkEpisode) -> None:
         names = [host.name for host in self.topology.hosts]
+        algorithms = dict.fromkeys(names, "cubic") | dict(episode.congestion_control)
+        rows = {name: CONGESTION_CONTROLS[name] for name in set(algorithms.values())}
         plan = Descriptor(plan_file(episode.plan, names))
         try:
             request = Prepare(
                 n_flows=len(episode.plan),
-                congestion_control=dict.fromkeys(names, "cubic") | dict(episode.congestion_control),
+                congestion_control=algorithms,
+                controls={name: (one.kernel_name, one.program) for name, one in rows.items()},
                 marking=episode.marking,
                 events=tuple(event.to_dict() for event in episode.events),
                 plan=plan,

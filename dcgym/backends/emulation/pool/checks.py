@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.events import MOVING_LOAD, SERVER_FAULTS, TWIN_EVENTS
+from dcgym.tasks.balancing.events import CAPACITY_EVENTS, SERVER_FAULTS, TWIN_EVENTS
 from dcgym.tasks.balancing.rules import check_kernel_rule
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http.programs import ServerProgram
 
 __all__ = ["REPORTED_RULES", "check_events", "check_rule", "read_program"]
 
-CAPACITY_EVENTS = ("capacity", "colocated-load", MOVING_LOAD, *SERVER_FAULTS)
 REPORTED_RULES = ("sapp", "wsapp", "c3-rank")
 """Rules that go by loads of servers, which come with SYN-ACKs."""
 # Nothing tells the end of a flow of UDP.
@@ -76,6 +75,6 @@ def read_program(
     if scenario.data_plane.transport == "udp":
         raise ConfigError("scenario.transport", "udp", "tcp with a program in the servers' place")
     for event in scenario.events:
-        if event.kind in CAPACITY_EVENTS:
+        if event.kind in (*CAPACITY_EVENTS, *SERVER_FAULTS):
             raise ConfigError("event.kind", event.kind, "none that changes how fast a program is")
     return program

@@ -21,37 +21,10 @@
 namespace dcgym {
 namespace {
 
-constexpr std::array<const char *, DCGYM_LB_COUNTERS> counter_names = {
+constexpr const char *counter_names[] = {
     "",
-    "truncated",
-    "malformed",
-    "fragment",
-    "extension",
-    "unknown_port",
-    "no_server",
-    "pool_busy",
-    "too_big",
-    "no_tunnel",
-    "unknown_protocol",
-    "missed",
-    "evicted",
-    "pcc_violations",
-    "reports",
-    "icmp_errors",
-    "echoes",
-    "vlan",
-    "probes",
-    "probes_unsent",
-    "answers",
-    "late",
-    "repeated",
-    "strange",
-    "left",
-    "idle",
-    "device_reports",
-    "unknown_device",
-    "stale",
-    "device_fallbacks",
+#define DCGYM_ROW(symbol, name, ...) name,
+#include "tables/balancer_counters.h"
 };
 static_assert(sizeof(dcgym_lb_target) == sizeof(uint64_t));
 

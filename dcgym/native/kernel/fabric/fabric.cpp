@@ -19,9 +19,9 @@
 namespace dcgym {
 namespace {
 
-constexpr std::array<const char *, DCGYM_DROP_REASONS> drop_names = {
-    "unknown_port", "truncated",  "malformed", "protocol", "unknown_mac", "no_route",
-    "ttl_expired",  "group_busy", "loss",      "too_big",  "vlan",
+constexpr const char *drop_names[] = {
+#define DCGYM_ROW(symbol, name, ...) name,
+#include "tables/drop_reasons.h"
 };
 static_assert(sizeof(dcgym_port_counters) == (4 + DCGYM_HISTOGRAM_BUCKETS) * sizeof(uint64_t));
 static_assert(sizeof(dcgym_port_config) == 64);
@@ -57,7 +57,10 @@ bpf_tc_hook hook(uint32_t ifindex, int point) {
     return result;
 }
 
-constexpr std::array<const char *, DCGYM_PATH_RULES> path_rule_names = DCGYM_PATH_RULE_NAMES;
+constexpr const char *path_rule_names[] = {
+#define DCGYM_ROW(symbol, name, ...) name,
+#include "tables/path_rules.h"
+};
 
 uint64_t random_seed() {
     uint64_t seed = 0;

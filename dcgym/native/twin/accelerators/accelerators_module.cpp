@@ -78,14 +78,6 @@ std::vector<uint32_t> choose_devices(uint32_t rule, const std::vector<KnownDevic
     return chosen;
 }
 
-py::list device_rules() {
-    py::list rows;
-#define DCGYM_DEVICE_RULE_ROW(constant, name, needs) rows.append(py::make_tuple(name, #needs));
-    DCGYM_DEVICE_RULES(DCGYM_DEVICE_RULE_ROW)
-#undef DCGYM_DEVICE_RULE_ROW
-    return rows;
-}
-
 } // namespace
 
 void bind_accelerators(pybind11::module_ &module) {
@@ -106,7 +98,6 @@ void bind_accelerators(pybind11::module_ &module) {
         .def("events", &Twin::events, "env"_a);
     module.attr("DEVICES") = DCGYM_DEVICES;
     module.attr("RING_SLOTS") = DCGYM_RING_SLOTS;
-    module.def("device_rules", &device_rules);
     module.def("device_ring", &ring_of, "weights"_a, "limit"_a);
     module.def("choose_devices", &choose_devices, "rule"_a, "known"_a, "ring"_a, "threshold"_a,
                "max_age_ns"_a, "now_ns"_a, "seed"_a, "count"_a);

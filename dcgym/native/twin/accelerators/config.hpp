@@ -26,8 +26,10 @@ struct ServerConfig {
     std::vector<DeviceConfig> devices; // `devices` of them
 };
 
-// The numbers of dcgym.tasks.accelerators.agents.KINDS.
-enum class Agents : uint8_t { none, periodic, event };
+enum class Agents : uint8_t {
+#define DCGYM_ROW(name) name,
+#include "tables/agent_kinds.h"
+};
 
 struct AgentConfig {
     Agents kind = Agents::none;
@@ -40,16 +42,9 @@ struct AgentConfig {
     int64_t second_report_ns = 0;      // after a busy report, that it is over; 0: none
 };
 
-// The numbers of dcgym.tasks.accelerators.events.EVENTS.
 enum class Change : uint8_t {
-    rate,
-    device_speed,
-    device_failure,
-    device_recovery,
-    add_device,
-    remove_device,
-    agent_silence,
-    agent_recovery,
+#define DCGYM_ROW(symbol, ...) symbol,
+#include "tables/device_events.h"
 };
 
 struct ScheduledChange {

@@ -22,8 +22,11 @@
 
 namespace dcgym::twin::accelerators {
 
-// The numbers of dcgym.tasks.accelerators.records: OUTCOMES, and UNDER_WAY.
-enum class Outcome : uint32_t { completed, dropped, lost, under_way };
+enum class Outcome : uint32_t {
+#define DCGYM_ROW(name) name,
+#include "tables/request_outcomes.h"
+    under_way,
+};
 
 struct Record {
     int64_t arrival_ns;

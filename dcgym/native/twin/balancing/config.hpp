@@ -13,21 +13,9 @@ namespace dcgym::twin::balancing {
 
 constexpr size_t max_resources = 8; // of a server
 
-// The numbers of dcgym.tasks.balancing.EVENTS.
 enum class Change : uint8_t {
-    capacity,
-    colocated_load,
-    add_server,
-    remove_server,
-    drain_server,
-    balancer_failure,
-    balancer_recovery,
-    rate,
-    fail_fast,
-    gray_failure,
-    flapping,
-    false_reports,
-    moving_load,
+#define DCGYM_ROW(symbol, ...) symbol,
+#include "tables/pool_events.h"
 };
 
 struct ServerConfig {

@@ -17,8 +17,11 @@ constexpr uint16_t no_server = DCGYM_NO_SERVER;
 constexpr uint16_t no_balancer = 0xffff;
 constexpr uint32_t no_user = 0xffffffff;
 
-// The numbers of dcgym.tasks.balancing.records: OUTCOMES, and UNDER_WAY.
-enum class Outcome : uint8_t { completed, rejected, pcc_violation, lost, under_way };
+enum class Outcome : uint8_t {
+#define DCGYM_ROW(symbol, ...) symbol,
+#include "tables/flow_outcomes.h"
+    under_way,
+};
 
 // What the flow's next event is.
 enum class Phase : uint8_t {

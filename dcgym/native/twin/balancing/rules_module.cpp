@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of the rules; the rules, the alias table and the reservoir by themselves, for tests.
+// The rules, the alias table and the reservoir by themselves, for tests.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -14,7 +14,7 @@
 #include "alias.h"
 #include "fixed_weights.h"
 #include "delay_tree.hpp"
-#include "rule_info.h"
+#include "rules.h"
 
 namespace py = pybind11;
 using namespace dcgym::twin::balancing;
@@ -55,21 +55,6 @@ struct Columns {
     std::vector<uint16_t> server;
     std::vector<uint32_t> weight;
 };
-
-py::list rules() {
-    using namespace py::literals;
-    py::list found;
-    for (uint32_t rule = 0; rule < DCGYM_N_RULES; rule++) {
-        const dcgym_rule_info &info = *dcgym_describe_rule(rule);
-        found.append(
-            py::dict("name"_a = info.name,
-                     "uses_configured_weights"_a = info.weights == DCGYM_WEIGHTS_CONFIGURED,
-                     "uses_learned_weights"_a = info.weights == DCGYM_WEIGHTS_LEARNED,
-                     "knows_truth"_a = info.knows == DCGYM_KNOWS_TRUTH,
-                     "needs_messages"_a = info.knows == DCGYM_KNOWS_TOLD));
-    }
-    return found;
-}
 
 std::vector<uint32_t> fixed_weights(const std::vector<double> &weights) {
     if (weights.size() > DCGYM_RULE_SERVERS)
@@ -146,10 +131,6 @@ void bind_rules(py::module_ &module) {
     module.attr("SCORE_ONE") = DCGYM_SCORE_ONE;
     module.attr("TICK_NS") = 1 << DCGYM_TICK_SHIFT;
     module.attr("NO_SERVER") = DCGYM_NO_SERVER;
-    module.attr("N_RULES") = static_cast<int>(DCGYM_N_RULES);
-    module.def("rules", &rules,
-               "Every rule in the order of its number: name, uses_configured_weights, "
-               "uses_learned_weights, knows_truth, needs_messages.");
     module.def("alias_table", &alias_columns, "weights"_a, "Columns (threshold, other).");
     module.def("fixed_weights", &fixed_weights, "weights"_a, "Weights in whole numbers.");
     module.def("choose", &choose, "rule"_a, "servers"_a, "weights"_a, "ongoing"_a, "scores"_a,

@@ -13,16 +13,9 @@ namespace dcgym::twin {
 
 constexpr double ns_per_s = 1e9;
 
-// The numbers of dcgym.traffic.sizes.DISTRIBUTION_KINDS.
 enum class Kind : uint8_t {
-    constant,
-    exponential,
-    uniform,
-    lognormal,
-    pareto,
-    empirical,
-    erlang,
-    hyperexponential,
+#define DCGYM_ROW(name) name,
+#include "tables/distributions.h"
 };
 
 class Distribution {

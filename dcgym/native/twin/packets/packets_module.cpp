@@ -28,7 +28,10 @@ using Words = py::array_t<uint32_t, py::array::c_style | py::array::forcecast>;
 using Mask = py::array_t<uint8_t, py::array::c_style | py::array::forcecast>;
 
 uint32_t find_path_rule(const std::string &name) {
-    constexpr const char *names[] = DCGYM_PATH_RULE_NAMES;
+    constexpr const char *names[] = {
+#define DCGYM_ROW(symbol, name, ...) name,
+#include "tables/path_rules.h"
+    };
     for (uint32_t rule = 0; rule < DCGYM_PATH_RULES; rule++)
         if (name == names[rule])
             return rule;
@@ -229,7 +232,7 @@ using Seen = std::tuple<uint32_t, uint64_t, uint32_t, uint32_t, uint32_t, uint32
 // Window and rate that an algorithm answers to each of the recorded events.
 std::vector<std::pair<uint32_t, uint64_t>> replay(const std::string &name,
                                                   const std::vector<Seen> &rows) {
-    const CongestionOps *ops = find_congestion_control(name);
+    const CongestionOps *ops = find_congestion_control(name).ops;
     if (ops == nullptr || ops->replay == nullptr)
         throw py::value_error(name + " is no algorithm of window_control.h");
     std::vector<dcgym_cc_traced> events;
@@ -261,6 +264,13 @@ PYBIND11_MODULE(_packets, module) {
     module.def("burst_for", &burst_for, "rate_bps"_a, "frame_bytes"_a);
     module.def("packet_for", &packet_for, "link_rate_bps"_a, "frame_bytes"_a);
     module.def("replay", &replay, "name"_a, "events"_a);
+    module.def(
+        "add_congestion_control",
+        [](const std::string &name, uintptr_t functions) {
+            add_congestion_control(name,
+                                   *reinterpret_cast<const dcgym_control_functions *>(functions));
+        },
+        "name"_a, "functions"_a);
     // One network of a batch; the batch stays as long as it does.
     py::class_<Simulation>(module, "Network")
         .def(

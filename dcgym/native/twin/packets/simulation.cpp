@@ -57,10 +57,9 @@ void Simulation::reset(const EpisodeConfig &episode) {
     tree_.reset(leaf_of(static_cast<uint32_t>(std::min<size_t>(plan_.size(), 16))));
     congestion_control_.clear();
     for (const std::string &name : episode.congestion_control) {
-        const CongestionOps *ops = find_congestion_control(name);
-        if (ops == nullptr)
+        congestion_control_.push_back(find_congestion_control(name));
+        if (congestion_control_.back().ops == nullptr)
             throw std::invalid_argument("no congestion control " + name);
-        congestion_control_.push_back(ops);
     }
     by_start_.clear();
     successors_.assign(plan_.size(), {});

@@ -11,6 +11,7 @@
 #include "congestion/dcgym_agent.hpp"
 #include "event_tree.hpp"
 #include "flow.hpp"
+#include "interrupt.hpp"
 #include "places.hpp"
 #include "port.hpp"
 #include "core/random.hpp"
@@ -43,7 +44,10 @@ struct ScriptedSegment {
     bool is_marked;
 };
 
-enum class Outcome : uint8_t { finished = 1, cut = 2, refused = 3, reset = 4 };
+enum class Outcome : uint8_t {
+#define DCGYM_ROW(symbol, name, number, ...) name = number,
+#include "tables/generator_outcomes.h"
+};
 
 struct NetworkConfig {
     uint32_t n_switches = 0, n_hosts = 0;
@@ -283,7 +287,7 @@ class alignas(64) Simulation {
     Places<Flow> flows_; // references stay good while others begin
     std::vector<uint32_t> free_slots_, active_;
     std::vector<PlannedFlow> plan_;
-    std::vector<const CongestionOps *> congestion_control_;
+    std::vector<Control> congestion_control_;
     std::vector<uint32_t> by_start_;
     size_t next_start_ = 0;
     struct Waiting {

@@ -151,10 +151,11 @@ void Simulation::begin_tcp(Flow &flow, const PlannedFlow &plan) {
     flow.stage = Flow::Stage::connecting;
     flow.syn_timeout_ns = flow.start_ns + connect_ns;
     Sender &sender = flow.sender;
-    sender.ca = congestion_control_[plan.src];
+    const Control &control = congestion_control_[plan.src];
+    sender.ca = control.ops;
     sender.random = Splitmix(start_random_.next());
     sender.clock = clock_;
-    sender.uses_ecn = sender.ca->needs_ecn;
+    sender.uses_ecn = control.needs_ecn;
     sender.base_rtt_us = config_.base_rtt_us;
     sender.packet_ns = config_.packet_ns;
     const uint32_t frame_bytes = config_.frame_bytes, mss_bytes = frame_bytes - tcp_header_bytes;

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.tasks.network.events import Event
 from dcgym.topologies import Topology
+from dcgym.topologies.groups import switch_salt
 from dcgym.topologies.routing import RouteTable
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class MuxNetwork:
             for port in self._topology.ports(name)
             if port.number in ports
         ]
-        fabric.set_group(group, zlib.crc32(name.encode()), members, [1.0] * len(members))
+        fabric.set_group(group, switch_salt(name), members, [1.0] * len(members))
         fabric.set_route(index, number, group)
 
     def fail_switch(self, name: str) -> Mapping[str, int]:

@@ -359,8 +359,6 @@ void bbr_event(Sender &sender, CaEvent event) {
 } // namespace
 
 const CongestionOps bbr_ops = {
-    .name = "bbr",
-    .needs_ecn = false,
     .ssthresh = bbr_ssthresh,
     .init = bbr_init,
     .set_state = bbr_set_state,

@@ -2,16 +2,79 @@
 #include "control.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "window_control.hpp"
 
 namespace dcgym::twin::packets {
+namespace {
 
-const CongestionOps *find_congestion_control(const std::string &name) {
-    for (const CongestionOps *ops :
-         {&reno_ops, &cubic_ops, &dctcp_ops, &new_vegas_ops, &bbr_ops, &swift_ops, &timely_ops,
-          &theta_powertcp_ops, &copa_ops, &dcgym_agent_ops})
-        if (name == ops->name)
-            return ops;
-    return nullptr;
+// An algorithm that another package compiled (foreign_control.c).
+struct Foreign {
+    struct State {
+        const dcgym_control_functions *functions;
+        alignas(8) std::byte bytes[DCGYM_CC_STATE_BYTES];
+    };
+    static void begin(State *state, uint32_t cwnd) { state->functions->begin(state->bytes, cwnd); }
+    static void on_ack(State *state, const dcgym_cc_ack *ack) {
+        state->functions->on_ack(state->bytes, ack);
+    }
+    static void on_loss(State *state, uint64_t now_us, uint32_t srtt_us) {
+        state->functions->on_loss(state->bytes, now_us, srtt_us);
+    }
+    static void on_timeout(State *state) { state->functions->on_timeout(state->bytes); }
+    static void undo(State *state) { state->functions->undo(state->bytes); }
+    static dcgym_cc_decision decide(const State *state, uint32_t mss_bytes, uint32_t srtt_us) {
+        return state->functions->decide(state->bytes, mss_bytes, srtt_us);
+    }
+    static uint32_t in_slow_start(const State *state) {
+        return state->functions->in_slow_start(state->bytes);
+    }
+};
+
+void foreign_init(Sender &sender) {
+    sender.private_state<Foreign::State>().functions = sender.ca->functions;
+    WindowControl<Foreign>::init(sender);
+}
+
+constexpr bool MARKS = true, NO_MARKS = false;
+
+struct Controls {
+    std::mutex lock; // episodes begin in any thread
+    std::map<std::string, Control> by_name = {
+#define DCGYM_ROW(symbol, name, kernel_name, in_linux, program, marking, description)              \
+    {name, {&symbol##_ops, marking}},
+#include "tables/congestion_controls.h"
+    };
+    std::deque<CongestionOps> added;
+};
+
+Controls &controls() {
+    static Controls known;
+    return known;
+}
+
+} // namespace
+
+Control find_congestion_control(const std::string &name) {
+    Controls &known = controls();
+    const std::lock_guard held(known.lock);
+    const auto found = known.by_name.find(name);
+    return found == known.by_name.end() ? Control{} : found->second;
+}
+
+void add_congestion_control(const std::string &name, const dcgym_control_functions &functions) {
+    Controls &known = controls();
+    const std::lock_guard held(known.lock);
+    Control &control = known.by_name[name];
+    if (control.ops != nullptr && control.ops->functions == &functions)
+        return;
+    CongestionOps &ops = known.added.emplace_back(WindowControl<Foreign>::ops());
+    ops.init = foreign_init;
+    ops.functions = &functions;
+    control = {&ops, false};
 }
 
 uint32_t slow_start(Sender &sender, uint32_t acked) {

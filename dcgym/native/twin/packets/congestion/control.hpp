@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a congestion control is: the callbacks of Linux' tcp_congestion_ops. A new one is one file
-// that fills this table, and a line in control.cpp.
+// What a congestion control is: the callbacks of Linux' tcp_congestion_ops. The twin has each row
+// of tables/congestion_controls.h, as SYMBOL_ops, and those of other packages.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "../sender.hpp"
 
 struct dcgym_cc_traced;
+struct dcgym_control_functions;
 
 namespace dcgym::twin::packets {
 
@@ -39,8 +40,6 @@ struct RateSample {
 };
 
 struct CongestionOps {
-    const char *name;
-    bool needs_ecn;
     uint32_t (*ssthresh)(Sender &);
     // Below here each may be left out.
     void (*cong_avoid)(Sender &, uint32_t ack, uint32_t acked) = nullptr;
@@ -58,13 +57,22 @@ struct CongestionOps {
     bool samples_rate = false;
     // Of those of window_control.h: what they answer to recorded events, for tests.
     void (*replay)(dcgym_cc_traced *events, size_t count) = nullptr;
+    const dcgym_control_functions *functions = nullptr; // of those of another package
 };
 
-// Null where there is none of that name.
-const CongestionOps *find_congestion_control(const std::string &name);
+struct Control {
+    const CongestionOps *ops = nullptr;
+    bool needs_ecn = false;
+};
 
-extern const CongestionOps reno_ops, cubic_ops, dctcp_ops, new_vegas_ops, bbr_ops, swift_ops,
-    timely_ops, theta_powertcp_ops, copa_ops, dcgym_agent_ops;
+// Without ops where there is none of that name.
+Control find_congestion_control(const std::string &name);
+
+// Those of another package, which stay where they are; a name that is known gets new functions.
+void add_congestion_control(const std::string &name, const dcgym_control_functions &functions);
+
+#define DCGYM_ROW(symbol, ...) extern const CongestionOps symbol##_ops;
+#include "tables/congestion_controls.h"
 
 // Slow start and additive increase as the kernel's helpers do them.
 uint32_t slow_start(Sender &sender, uint32_t acked);

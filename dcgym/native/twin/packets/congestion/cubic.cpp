@@ -187,8 +187,6 @@ void cubic_acked(Sender &sender, const AckSample &sample) {
 } // namespace
 
 const CongestionOps cubic_ops = {
-    .name = "cubic",
-    .needs_ecn = false,
     .ssthresh = cubic_ssthresh,
     .cong_avoid = cubic_cong_avoid,
     .init = cubic_init,

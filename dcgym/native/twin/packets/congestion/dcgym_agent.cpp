@@ -91,8 +91,6 @@ uint32_t agent_undo_cwnd(Sender &sender) {
 } // namespace
 
 constinit const CongestionOps dcgym_agent_ops = {
-    .name = "dcgym_agent",
-    .needs_ecn = false,
     .ssthresh = agent_ssthresh,
     .init = agent_init,
     .set_state = agent_set_state,

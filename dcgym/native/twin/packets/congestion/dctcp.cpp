@@ -119,8 +119,6 @@ void dctcp_cong_control(Sender &sender, const RateSample &sample) {
 } // namespace
 
 const CongestionOps dctcp_ops = {
-    .name = "dctcp",
-    .needs_ecn = true,
     .ssthresh = dctcp_ssthresh,
     .init = dctcp_init,
     .set_state = dctcp_set_state,

@@ -226,8 +226,6 @@ void new_vegas_cong_control(Sender &sender, const RateSample &sample) {
 } // namespace
 
 const CongestionOps new_vegas_ops = {
-    .name = "new-vegas",
-    .needs_ecn = false,
     .ssthresh = new_vegas_ssthresh,
     .init = new_vegas_init,
     .set_state = new_vegas_set_state,

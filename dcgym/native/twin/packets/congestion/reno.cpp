@@ -22,8 +22,6 @@ void reno_cong_avoid(Sender &sender, uint32_t, uint32_t acked) {
 }
 
 const CongestionOps reno_ops = {
-    .name = "reno",
-    .needs_ecn = false,
     .ssthresh = reno_ssthresh,
     .cong_avoid = reno_cong_avoid,
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The callbacks of an algorithm of include/window_control.h, as bpf/transport/window_control.bpf.h
-// has them. An Algorithm names the state and the functions.
+// The callbacks of an algorithm of include/window_control.h, as bpf/transport/window_control.bpf.c
+// has them. An Algorithm names the state and the functions; header_control.hpp makes it of a
+// header.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +20,11 @@ template <typename Algorithm> struct WindowControl {
                                  sender.srtt_us >> 3);
     }
 
+    static bool in_slow_start(Sender &sender) {
+        return Algorithm::in_slow_start(&sender.private_state<State>()) != 0;
+    }
+
     static dcgym_cc_ack ack_of(Sender &sender, const RateSample &sample) {
-        const auto &state = sender.private_state<State>();
         dcgym_cc_ack ack{};
         ack.now_us = static_cast<uint64_t>(sender.now_ns / 1000);
         const int32_t measured_us = sample.acked_retransmission ? 0 : std::max(sample.rtt_us, 0);
@@ -34,7 +38,7 @@ template <typename Algorithm> struct WindowControl {
         ack.nxt_seq = sender.snd_nxt;
         ack.mss_bytes = sender.mss_bytes;
         ack.is_limited = sender.is_cwnd_limited ||
-                         (state.in_slow_start != 0 && sender.snd_cwnd < 2 * sender.max_packets_out);
+                         (in_slow_start(sender) && sender.snd_cwnd < 2 * sender.max_packets_out);
         return ack;
     }
 
@@ -57,9 +61,8 @@ template <typename Algorithm> struct WindowControl {
     static void put_in_force(Sender &sender, const dcgym_cc_decision &decision) {
         sender.snd_cwnd = decision.cwnd_packets;
         if (decision.pacing_bytes_per_s == 0)
-            return update_pacing_rate(
-                sender, decision.cwnd_packets,
-                sender.private_state<State>().in_slow_start != 0 ? infinite_ssthresh : 0);
+            return update_pacing_rate(sender, decision.cwnd_packets,
+                                      in_slow_start(sender) ? infinite_ssthresh : 0);
         sender.is_paced = true;
         sender.pacing_rate =
             std::min<uint64_t>(decision.pacing_bytes_per_s, sender.max_pacing_rate);
@@ -93,10 +96,8 @@ template <typename Algorithm> struct WindowControl {
         }
     }
 
-    static constexpr CongestionOps ops(const char *name) {
+    static constexpr CongestionOps ops() {
         return {
-            .name = name,
-            .needs_ecn = false,
             .ssthresh = ssthresh,
             .init = init,
             .set_state = set_state,

@@ -1,17 +1,18 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+// SPDX-License-Identifier: GPL-2.0-only
 /*
- * The struct_ops program of an algorithm of include/window_control.h. The file that includes this
- * one defines STATE, its type, and ALGORITHM(function), the name of each of its functions.
+ * The struct_ops program of DCGYM_CONTROL, an algorithm of include/window_control.h.
  *
  * The window is kept in the algorithm's state and written at every ACK. A call of the kernel that
  * is left out (see dctcp.bpf.c) costs one ACK, and a lost init is made good at the first.
  */
-#ifndef DCGYM_BPF_WINDOW_CONTROL_H
-#define DCGYM_BPF_WINDOW_CONTROL_H
-
 #include "tcp_ca.h"
 
 #include "window_control.h"
+
+#include DCGYM_CONTROL_HEADER
+
+#define STATE DCGYM_CONTROL_STATE
+#define ALGORITHM DCGYM_CONTROL_NAME
 
 /* Lives in icsk_ca_priv, which the kernel clears before init. */
 struct control {
@@ -179,5 +180,3 @@ struct tcp_congestion_ops window_ops = {
     .undo_cwnd = (void *)window_undo_cwnd,
     .name = DCGYM_CC_PLACEHOLDER,
 };
-
-#endif
