@@ -43,7 +43,7 @@ class Registry(Mapping[str, _Thing], Generic[_Thing]):
         self._pattern = pattern or _NAME
         self._things: dict[str, _Thing] = {}
         self._descriptions: dict[str, str] = {}
-        self._followers: list[Callable[[str, _Thing], object]] = []
+        self._followers: list[tuple[Callable[[str, _Thing], object], Callable[[str], object]]] = []
         REGISTRIES[kind] = self
 
     def add(self, name: str, thing: _Thing, description: str = "") -> _Thing:
@@ -63,21 +63,25 @@ class Registry(Mapping[str, _Thing], Generic[_Thing]):
             check_name(self.field, part)
         if name in self._things:
             raise ConfigError(self.field, name, "a name that is not registered yet")
+        # First: what a follower refuses is not added.
+        for added, _ in self._followers:
+            added(name, thing)
         self._things[name] = thing
         self._descriptions[name] = description or _first_line(thing)
-        for tell in self._followers:
-            tell(name, thing)
         return thing
 
-    def follow(self, tell: Callable[[str, _Thing], object]) -> None:
-        """Call a function with each thing and its name: with those at hand, and later with others.
+    def follow(
+        self, added: Callable[[str, _Thing], object], removed: Callable[[str], object]
+    ) -> None:
+        """Call a function with each thing at hand, and with each other before it is added.
 
         Args:
-            tell: The function.
+            added: The function, of a name and its thing. What it raises refuses the thing.
+            removed: Called with the name of a thing that is forgotten.
         """
-        self._followers.append(tell)
+        self._followers.append((added, removed))
         for name, thing in self._things.items():
-            tell(name, thing)
+            added(name, thing)
 
     def add_all(self, things: Mapping[str, _Thing]) -> None:
         """Make several things available by name.
@@ -99,6 +103,8 @@ class Registry(Mapping[str, _Thing], Generic[_Thing]):
         """
         self.find(name)
         del self._things[name], self._descriptions[name]
+        for _, removed in self._followers:
+            removed(name)
 
     def find(self, name: object, field: str | None = None) -> _Thing:
         """Return the thing of a name.

@@ -172,7 +172,7 @@ def _add_hlb(name: str, description: str, rule: str = "weighted", is_adaptive: b
 
 
 _CONGESTION = POLICIES.add("congestion", PolicyFamily("congestion"), "Sending rates of hosts.")
-CONGESTION_CONTROLS.follow(_add_transport)
+CONGESTION_CONTROLS.follow(_add_transport, _CONGESTION.remove)
 _CONGESTION.add("fixed-share", FixedSharePolicy)
 _CONGESTION.add("fair-share", FairSharePolicy)
 _CONGESTION.add("random", RandomPolicy)

@@ -24,6 +24,7 @@ __all__ = ["control_functions", "control_object", "control_symbol"]
 
 _NATIVE = Path(__file__).parent
 _DEADLINE_S = 60.0
+_FIELD = "header of a congestion control"
 
 
 def control_object(header: Path) -> Path:
@@ -67,7 +68,7 @@ def control_symbol(header: Path) -> str:
     """
     if not header.is_file() or not (header.stem.isidentifier() and header.stem.isascii()):
         allowed = "a header whose name is that of its algorithm in C, such as my_control.h"
-        raise ConfigError("header of a congestion control", str(header), allowed)
+        raise ConfigError(_FIELD, str(header), allowed)
     return header.stem
 
 
@@ -78,8 +79,12 @@ def _loaded(path: Path) -> int:
 
 def _made(header: Path, source: Path, command: Sequence[str], ending: str) -> Path:
     content = hashlib.sha256("\0".join(command).encode())
-    for path in with_headers(_NATIVE, [header, source], "bpf"):
-        content.update(path.read_bytes())
+    try:
+        for path in with_headers(_NATIVE, [header, source], "bpf"):
+            content.update(path.read_bytes())
+    except (OSError, UnicodeDecodeError) as error:
+        allowed = f"a header that can be read as UTF-8 ({error})"
+        raise ConfigError(_FIELD, str(header), allowed) from None
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dcgym")
     target = folder / f"{header.stem}-{content.hexdigest()[:16]}{ending}"
     if target.exists():
@@ -106,4 +111,4 @@ def _run(header: Path, command: Sequence[str]) -> None:
     if done.returncode != 0:
         first = next((line for line in done.stderr.splitlines() if "error" in line), "")
         allowed = f"an algorithm of window_control.h that compiles: {first}"
-        raise ConfigError("header of a congestion control", str(header), allowed)
+        raise ConfigError(_FIELD, str(header), allowed)

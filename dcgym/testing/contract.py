@@ -110,6 +110,7 @@ def check_info(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
         _, reward, terminated, truncated, info = env.step(action)
         total = sum(info["reward_terms"].values())
         assert np.isclose(total, float(reward)), f"terms add up to {total}, reward is {reward}"
+        assert STEP_TIMES.keys() <= info.keys(), f"no {STEP_TIMES.keys() - info.keys()}"
         for name in _INFO_TIMES:
             assert np.isfinite(info[name]) and info[name] >= 0, f"{name} is {info[name]}"
         assert info["metrics"], "no metrics"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dcgym.config import check_in, check_int, check_name
 from dcgym.errors import ConfigError
+from dcgym.native.tables import names_of
 from dcgym.traffic.http.applications import MAX_BYTES, MAX_STAGES, RESOURCES
 from dcgym.traffic.http.servers import check_address
 from dcgym.traffic.sizes.distributions import LONGEST_NS
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 TIMEOUT_NS = 60 * 10**9
-TRANSPORTS = ("tcp", "udp")
+TRANSPORTS = names_of("transports")
 MAX_DATAGRAM_BYTES = 60_000
 """Of an answer's body over UDP; with its header it is one datagram."""
 

@@ -340,7 +340,7 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     ended. Truncated after ``max_steps``, or Gymnasium's `max_episode_steps`, 100 steps by default.
 
     ## Information
-    Events count from the first observation too. In the twin nothing is late.
+    Events count from the first observation, as `time_s` does. In the twin nothing is late.
 
     | key | meaning |
     |---|---|

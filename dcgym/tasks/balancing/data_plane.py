@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from dcgym.config import check_in, check_int, check_list, check_range, read_numbers
 from dcgym.defaults import DefaultCount, DefaultTimes
 from dcgym.errors import ConfigError
+from dcgym.native.tables import names_of
 from dcgym.tasks.balancing.fields import (
     LONGEST_NS,
     Plain,
@@ -19,7 +20,7 @@ from dcgym.tasks.balancing.fields import (
 __all__ = ["FAMILIES", "TRANSPORTS", "DataPlane"]
 
 FAMILIES = ("ipv4", "ipv6")
-TRANSPORTS = ("tcp", "udp")
+TRANSPORTS = names_of("transports")
 MOST_PROBES = 64.0
 """That a request may cause."""
 

@@ -80,13 +80,14 @@ def test_copies_side_by_side_run_it_as_one_alone(add: Add) -> None:
     [
         ("acme_four.h", "struct dcgym_acme_four { int in_slow_start; };", "dcgym_acme_four_begin"),
         ("acme_four.h", '#include "no_such.h"', "no_such.h"),
+        ("acme_four.h", "\xe9", "UTF-8"),
         ("acme-four.h", "", "in C"),
     ],
 )
 def test_a_header_that_is_no_algorithm_is_refused(
     add: Add, tmp_path: Path, name: str, text: str, said: str
 ) -> None:
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, encoding="latin-1")
     with pytest.raises(ConfigError, match=f"header of a congestion control.*{said}") as error:
         add(tmp_path / name)
         sent_packets()

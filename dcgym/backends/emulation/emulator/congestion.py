@@ -62,7 +62,9 @@ class CongestionControls:
         """
         if name != RELABELLING_CONTROL:
             relabelling, label_map_fd = "", -1
-        if not relabelling and control.kernel_name in _AVAILABLE.read_text().split():
+        # A program of ours may be called as one of Linux' modules is.
+        is_module = control.is_in_linux and control.kernel_name in _AVAILABLE.read_text().split()
+        if is_module and not relabelling:
             return control.kernel_name
         if not control.program:
             module = f"a kernel with the module tcp_{control.kernel_name}"

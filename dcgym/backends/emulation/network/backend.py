@@ -15,7 +15,7 @@ from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
 from dcgym.backends.emulation.capabilities import NETWORK, network_with
 from dcgym.backends.emulation.network.actuators import START_DELAY_NS
-from dcgym.backends.emulation.network.checks import check_needs
+from dcgym.backends.emulation.network.checks import Controls, check_needs, read_controls
 from dcgym.backends.emulation.network.flow_agents import FlowAgents
 from dcgym.backends.emulation.network.lab import NetworkLab
 from dcgym.backends.emulation.network.running import RunningNetwork, build_network
@@ -52,7 +52,6 @@ from dcgym.errors import BackendError, FeatureNotSupported, needs_reset
 from dcgym.monitors import Snapshot, StateWords
 from dcgym.monitors.network.link_delays import LinkDelayView
 from dcgym.native import require
-from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.tasks.network.events import EventLog
 from dcgym.tasks.network.protocol import NOTHING, NetworkCommands, NetworkState
@@ -144,10 +143,7 @@ class EmulationNetwork:
         if episode.events and not self.capabilities.events:
             hint = "its routes are static, nothing reroutes; use switch='ebpf', or no events"
             raise FeatureNotSupported(f"events with switch={self.options.switch!r}", hint)
-        for name in set(episode.congestion_control.values()):
-            control = CONGESTION_CONTROLS.find(name)
-            if control.is_header:
-                control.object_path()
+        controls = read_controls(self.topology, episode)
         episode.plan.check(self.topology)
         self._take_plan(episode.plan)
         self.start()
@@ -155,7 +151,7 @@ class EmulationNetwork:
         network.cut_flows()
         if self.options.preflight and self._preflight is None:
             self._preflight = network.measure_links()
-        self._prepare(network.session, episode)
+        self._prepare(network.session, episode, controls)
         self._events = EventLog(episode.events, _event_reader(network.session))
         network.paths.reset()
         network.flush()
@@ -181,16 +177,16 @@ class EmulationNetwork:
             self.close()
         self._generator_kind, self._plan = wanted, plan
 
-    def _prepare(self, session: EmulatorSession, episode: NetworkEpisode) -> None:
+    def _prepare(
+        self, session: EmulatorSession, episode: NetworkEpisode, controls: Controls
+    ) -> None:
         names = [host.name for host in self.topology.hosts]
-        algorithms = dict.fromkeys(names, "cubic") | dict(episode.congestion_control)
-        rows = {name: CONGESTION_CONTROLS[name] for name in set(algorithms.values())}
         plan = Descriptor(plan_file(episode.plan, names))
         try:
             request = Prepare(
                 n_flows=len(episode.plan),
-                congestion_control=algorithms,
-                controls={name: (one.kernel_name, one.program) for name, one in rows.items()},
+                congestion_control=controls.of_hosts,
+                controls=controls.rows,
                 marking=episode.marking,
                 events=tuple(event.to_dict() for event in episode.events),
                 plan=plan,

@@ -150,8 +150,8 @@ class Prepare(Message):
     Attributes:
         n_flows: Number of flows in the plan.
         congestion_control: Algorithm of every host.
-        controls: The name of each algorithm in Linux, and the program for kernels without it (as in
-            `CongestionControl`).
+        controls: Of each algorithm the first fields of its `CongestionControl`: name in Linux,
+            program for kernels without the module, whether Linux has one.
         marking: Whether ports with a threshold mark.
         events: What happens to the network, in order.
         plan: Memory file of the plan.
@@ -160,7 +160,7 @@ class Prepare(Message):
 
     n_flows: int
     congestion_control: dict[str, str]
-    controls: dict[str, tuple[str, str]]
+    controls: dict[str, tuple[str, str, bool]]
     marking: bool
     events: tuple[Content, ...]
     plan: Descriptor

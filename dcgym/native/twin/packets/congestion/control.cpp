@@ -74,6 +74,7 @@ void add_congestion_control(const std::string &name, const dcgym_control_functio
     CongestionOps &ops = known.added.emplace_back(WindowControl<Foreign>::ops());
     ops.init = foreign_init;
     ops.functions = &functions;
+    ops.replay = nullptr; // without a sender, nobody gives a state its functions
     control = {&ops, false};
 }
 
