@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dcgym.config import LARGEST, check_int, check_list, read_numbers
+from dcgym.config import LARGEST, check_int, check_list, check_text, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.files import wrong_file
 from dcgym.json_text import json_text
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 CHECKPOINT_FILE = "dcgym_policy.json"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class CheckpointNote:
         options: Frames, scaling and hyper-parameters that the training was told.
         versions: Versions of what trained it, and the commit of a checkout, by name.
         curve: Seconds, steps and mean reward of each report, thinned out.
+        columns: What the rows of its observations held (`label_columns`); none where that is not
+            known.
         format: Format of the checkpoint; older ones are read.
     """
 
@@ -53,6 +55,7 @@ class CheckpointNote:
     options: Mapping[str, object] = field(default_factory=dict)
     versions: Mapping[str, object] = field(default_factory=dict)
     curve: Sequence[Sequence[float]] = ()
+    columns: Sequence[str] = ()
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -70,6 +73,8 @@ class CheckpointNote:
             if not isinstance(getattr(self, name), Mapping):
                 raise ConfigError(name, getattr(self, name), "a mapping")
         check_list("curve", self.curve, "a list")
+        for name in check_list("columns", self.columns, "a list of names"):
+            check_text("columns", name)
 
 
 def write_note(folder: Path, note: CheckpointNote) -> None:

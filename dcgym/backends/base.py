@@ -68,6 +68,7 @@ class Capabilities:
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
         assignments: New flows can wait until an agent names their servers.
+        eligible: Servers can be taken in and out of service.
         flow_control: Flows of dcgym_agent can be steered.
         copyable: `copy.deepcopy` of it gives a second one, whose episodes go on alike.
         rules: Rules by which balancers can place flows.
@@ -90,6 +91,7 @@ class Capabilities:
     flow_matrix: bool = False
     probes: bool = False
     assignments: bool = False
+    eligible: bool = False
     flow_control: bool = False
     copyable: bool = False
     rules: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ __all__ = [
     "check_assignments",
     "check_device_rule",
     "check_device_weights",
+    "check_eligible",
     "read_device_episodes",
     "read_seeds",
     "refuse_flow_commands",
@@ -133,6 +134,25 @@ def check_assignments(servers: npt.ArrayLike, n_envs: int, n_servers: int) -> np
         allowed = f"{n_envs} numbers of servers, 0 to {n_servers - 1}, or -1 for the rule's"
         raise ConfigError("assignments", servers, allowed)
     return given.astype(np.int32)
+
+
+def check_eligible(eligible: npt.ArrayLike, n_envs: int, n_servers: int) -> Mask:
+    """Return which servers of each copy take new flows, (E, N).
+
+    Args:
+        eligible: Booleans of that shape.
+        n_envs: Number of copies E.
+        n_servers: Number of servers N.
+
+    Raises:
+        ConfigError: They are none, or no server of a copy is left.
+    """
+    given = np.asarray(eligible)
+    if given.shape != (n_envs, n_servers) or given.dtype != np.bool_:
+        raise ConfigError("eligible", eligible, f"booleans of shape {(n_envs, n_servers)}")
+    if not np.logical_or.reduce(given, axis=1).all():
+        raise ConfigError("eligible", False, "True for one server of each copy at least")
+    return np.ascontiguousarray(given)
 
 
 def sampled_flags(balancers: Sequence[int], n_balancers: int) -> list[bool]:

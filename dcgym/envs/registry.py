@@ -36,9 +36,13 @@ from dcgym.tasks.accelerators.settings import AcceleratorBalancingSettings
 from dcgym.tasks.accelerators.task import ACCELERATOR_LAYOUT, accelerator_balancing
 from dcgym.tasks.assignment.settings import JobAssignmentSettings
 from dcgym.tasks.assignment.task import ASSIGNMENT_LAYOUT, job_assignment
-from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
+from dcgym.tasks.balancing.layout import BALANCING_LAYOUT
+from dcgym.tasks.balancing.settings import (
+    CentralLoadBalancingSettings,
+    LoadBalancingSettings,
+    PoolSettings,
+)
 from dcgym.tasks.balancing.task import (
-    BALANCING_LAYOUT,
     central_load_balancing,
     each_balancer,
     load_balancing,
@@ -325,7 +329,7 @@ for _environment in (
     Environment(
         "dcgym/CentralLoadBalancing-v1",
         "balancing",
-        pool_form(PoolSettings, central_load_balancing),
+        pool_form(CentralLoadBalancingSettings, central_load_balancing),
         layout=BALANCING_LAYOUT,
     ),
     Environment(

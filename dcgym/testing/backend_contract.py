@@ -160,6 +160,7 @@ def check_pool(make: MakePool, intervals: int = 8) -> None:
         first = _run_pool(pool, SEED, intervals)
         _check_pool_arrays(pool)
         _check_pool_rules(pool)
+        _check_pool_service(pool)
         again = _run_pool(pool, SEED, intervals)
         other = _run_pool(pool, SEED + 1, intervals)
         if pool.capabilities.deterministic:
@@ -363,3 +364,23 @@ def _check_pool_rules(pool: Pool) -> None:
     except ConfigError:
         return
     raise AssertionError("an unknown rule was taken")
+
+
+def _check_pool_service(pool: Pool) -> None:
+    present = pool.read().seen.eligible
+    alone = np.zeros_like(present)
+    alone[np.arange(len(present)), present.argmax(axis=1)] = True
+    try:
+        pool.apply(PoolCommands(eligible=alone))
+    except ConfigError:
+        assert not pool.capabilities.eligible, "a command that the capabilities name was refused"
+        return
+    assert pool.capabilities.eligible, "a command that no capability names was taken"
+    assert (pool.read().seen.eligible == alone).all(), "servers out of service take flows"
+    pool.apply(PoolCommands(eligible=np.ones_like(present)))
+    assert (pool.read().seen.eligible == present).all(), "servers are not back in service"
+    try:
+        pool.apply(PoolCommands(eligible=np.zeros_like(present)))
+    except ConfigError:
+        return
+    raise AssertionError("no server was left in service")

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.simulation.plain import resource_rows
 from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.testing.star import Star
 from dcgym.traffic.generators.generator import Generator
-from dcgym.traffic.http import HttpServer, RequestPlan, make_requests
+from dcgym.traffic.http import HttpServer, RequestPlan, cpu_and_io, make_requests
 
 __all__ = ["measure_idle_server", "measure_twenty_servers"]
 
@@ -31,7 +32,7 @@ BYTES_PER_CPU_S = 25_700  # 36 kB for the 1.4 s of CPU time of the loop in Yao's
 def measure_idle_server(seconds: float = 5.0) -> dict[str, Any]:
     """200 requests a second of 1 ms to a server of 16 workers: what the response takes beyond."""
     with Star(2) as star, Generator(star.hosts(), star.names) as generator:
-        generator.serve([HttpServer("h2", workers=16)])
+        generator.serve([HttpServer("h2", cpu_and_io(16))])
         spec = {
             "name": "for-loop",
             "requests_per_s": 200,
@@ -60,7 +61,7 @@ def measure_twenty_servers(seconds: float = 20.0) -> dict[str, Any]:
     """
     with Star(21) as star, Generator(star.hosts(), star.names) as generator:
         servers = [
-            HttpServer(star.names[i + 1], workers=workers) for i, workers in enumerate(WORKERS)
+            HttpServer(star.names[i + 1], cpu_and_io(workers)) for i, workers in enumerate(WORKERS)
         ]
         generator.serve(servers)
         plan = _weighted_plan(star, seconds)
@@ -127,7 +128,12 @@ def _exact_ns(plan: RequestPlan, records: npt.NDArray[np.void]) -> npt.NDArray[n
         starts_ns = records["start_ns"][rows].astype(np.int64)
         demands_ns = np.ascontiguousarray(plan.demands_ns[rows])
         ends_ns = require("_simulation").station_ends(
-            workers, workers, starts_ns - starts_ns[0], demands_ns, [True], 10**9, 0, 1.0, 0.0
+            resource_rows(cpu_and_io(workers)),
+            starts_ns - starts_ns[0],
+            demands_ns,
+            [0],
+            10**9,
+            *(0, 1.0, 0.0),
         )
         exact[rows] = ends_ns - (starts_ns - starts_ns[0])
     return exact

@@ -171,7 +171,7 @@ def beside_each_other(args: Args) -> list[dict[str, Any]]:
     """Ask both servers alone, by wrk and by planned requests."""
     rows = []
     with Star(3) as star, Generator(star.hosts(), star.names) as generator, nginx(star, "h3"):
-        generator.serve([HttpServer("h2", workers=1, port=PORT)])
+        generator.serve([HttpServer("h2", port=PORT)])
         for name, host in (("dcgym", "h2"), ("nginx", "h3")):
             address = star.addresses[star.names.index(host)]
             url = f"http://{address}:{PORT}/work?bytes={PAGE_BYTES}"

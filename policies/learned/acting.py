@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dcgym.policies.learned.flat import (
     restore_action,
 )
 from dcgym.policies.learned.view import History, View
+from dcgym.tasks.common.features import label_columns
 from dcgym.tasks.common.rows import RowLayout
 
 if TYPE_CHECKING:
@@ -93,15 +95,16 @@ class ActorPolicy(LearnedPolicy):
         actor: The network.
     """
 
-    def __init__(self, name: str, actor: Actor) -> None:
+    def __init__(self, name: str, actor: Actor, columns: Sequence[str] = ()) -> None:
         """Wrap a network.
 
         Args:
             name: Name of the policy.
             actor: The network.
+            columns: What the rows of its observations hold; none where that is not known.
         """
         super().__init__(name, actor.low.shape)
-        self.actor = actor
+        self.actor, self._columns = actor, tuple(columns)
         self.begin()
 
     def bind(self, env: object) -> Self:
@@ -119,6 +122,7 @@ class ActorPolicy(LearnedPolicy):
         BoundPolicy.bind(self, env)
         self._fit(getattr(self.task, "rows", None))
         super().bind(env)
+        self.check_columns(self.task.observation_labels)
         space, actor = flat_action_space(self.task.action_space), self.actor
         if action_bounds(space)[2] != actor.choices:
             allowed = f"one with actions of {space}; {TRAINED}"
@@ -128,6 +132,21 @@ class ActorPolicy(LearnedPolicy):
             allowed = f"one that sees observations of shape {shape}, not {own}; {TRAINED}"
             raise ConfigError("policy", self.name, allowed)
         return self
+
+    def check_columns(self, labels: Sequence[str], field: str = "policy") -> None:
+        """Refuse observations that hold something else than those it was trained with.
+
+        Args:
+            labels: Label of each of their positions.
+            field: What the error names.
+
+        Raises:
+            ConfigError: They do.
+        """
+        here = label_columns(labels)
+        if self._columns and here != self._columns:
+            allowed = f"one that sees {', '.join(here)}; {TRAINED}, with {', '.join(self._columns)}"
+            raise ConfigError(field, self.name, allowed)
 
     def begin(self) -> None:
         """Forget the episode so far."""

@@ -140,7 +140,8 @@ def load_actor(folder: Path, note: CheckpointNote) -> ActorPolicy:
     weights = _read(folder, WEIGHTS_FILE, known, WEIGHTS)
     check_tensors(io.BytesIO(weights), folder / WEIGHTS_FILE, "checkpoint")
     try:
-        return ActorPolicy(note.algorithm, _actor(_known(parse_object(facts)), weights))
+        actor = _actor(_known(parse_object(facts)), weights)
+        return ActorPolicy(note.algorithm, actor, tuple(note.columns))
     except ValueError as error:
         allowed = f"a network of {ACTOR_FILE} and {WEIGHTS_FILE} ({error})"
         raise ConfigError("checkpoint", str(folder), allowed) from error

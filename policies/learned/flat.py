@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import gymnasium as gym
@@ -46,6 +47,11 @@ class LearnedTask(Protocol):
     @property
     def observation_space(self) -> gym.Space[Any]:
         """The space of one agent's observation."""
+        ...
+
+    @property
+    def observation_labels(self) -> Sequence[str]:
+        """Name of each position of it."""
         ...
 
 

@@ -37,6 +37,7 @@ from dcgym.policies.learned.training import (
 )
 from dcgym.policies.learned.view import View
 from dcgym.policies.learners import EnvConfig, ProgressCallback, TrainingOptions
+from dcgym.tasks.common.features import label_columns
 from dcgym.writing import new_folder
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class LibraryLearner:
                     "settings": dict(told.settings),
                 },
                 versions=versions_of(("numpy", "gymnasium", *self.packages)),
+                columns=label_columns(form.labels),
             )
             if told.resume:
                 path, before = read_state(folder)
@@ -220,7 +222,9 @@ class LibraryLearner:
         if (note.algorithm, note.library) != (self.algorithm, self.library):
             allowed = f"a checkpoint of {self.algorithm} of {self.library}"
             raise ConfigError("resume", f"{note.algorithm} of {note.library}", allowed)
-        actor = load_actor(folder, note).actor
+        policy = load_actor(folder, note)
+        policy.check_columns(form.labels, "resume")
+        actor = policy.actor
         low, _, choices = action_bounds(form.action_space)
         same_actions = actor.choices == choices and np.array_equal(actor.low, low)
         if actor.observation_size != form.observation_size or not same_actions:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dcgym.config import check_number, check_range
 from dcgym.errors import ConfigError
+from dcgym.tasks.common.features import label_columns
 
 __all__ = ["ShapedEnv", "ShapedSlots", "Shaping", "make_shaping", "shaped"]
 
@@ -69,7 +70,7 @@ def make_shaping(
     for name, weight in spec.items():
         chosen = [label == name or label.endswith(f".{name}") for label in labels]
         if not any(chosen):
-            known = dict.fromkeys(label.rpartition(".")[2] for label in labels)
+            known = label_columns(labels)
             raise ConfigError("shaping", name, f"a measurement: {', '.join(known)}")
         weights[chosen] += float(check_number(f"shaping.{name}", weight)) / sum(chosen)
     return Shaping(weights, float(check_range("gamma", gamma, 0, 1)))

@@ -76,7 +76,8 @@ def test_what_is_not_allowed_is_refused_in_one_line(
         (NETWORKS, "simulation", {"switch": "ebpf", "preflight": True}),
         (NETWORKS, "emulation", {"threads": 1}),
         (POOLS, "simulation", {"server_program": None}),
-        (DEVICE_POOLS, "simulation", {"transport": "udp", "work": "timed"}),
+        (POOLS, "simulation", {"consistency": "rule", "hook": "tc"}),
+        (DEVICE_POOLS, "simulation", {"transport": "udp", "work": "timed", "hook": "tc"}),
     ],
 )
 def test_a_backend_without_an_option_takes_what_asks_for_nothing(
@@ -96,6 +97,8 @@ def test_a_backend_without_an_option_takes_what_asks_for_nothing(
         (NETWORKS, "emulation", "threads", 2, "1, or left out,"),
         (POOLS, "simulation", "server_program", {}, "left out"),
         (DEVICE_POOLS, "simulation", "transport", "tcp", "udp, or left out,"),
+        (POOLS, "simulation", "consistency", "cookie", "rule, or left out,"),
+        (POOLS, "simulation", "hook", "xdp", "tc, or left out,"),
         (DEVICE_POOLS, "simulation", "work", "burnt", "timed, or left out,"),
     ],
 )
@@ -139,6 +142,12 @@ def test_options_of_the_emulation_come_to_its_networks() -> None:
         env.close()
 
 
+POOL = {"env": "LoadBalancing-v1", "backend": "emulation", "scenario": "testbed-7"}
+OVER_UDP = TESTBED.scenario.changed(transport="udp").to_dict()
+# Its flows look for their server packet by packet.
+HASHED = {**POOL, "env": "CentralLoadBalancing-v1", "consistency": "none", "rule": "ecmp"}
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [
@@ -154,7 +163,13 @@ def test_options_of_the_emulation_come_to_its_networks() -> None:
         ({"switch": "ovs", "env": "PathBalancing-v2"}, "backend: .* weighs paths"),
         ({"generator": "iperf3", "env": "FlowControl-v1"}, "backend: .*flow_control"),
         ({"switch": "ovs", "events": [{"at": "1s", "link": ["s1", "s2"], "action": "down"}]}, "ev"),
-        ({"env": "LoadBalancing-v1", "backend": "emulation", "server_program": "apache"}, "server"),
+        (POOL | {"server_program": "apache"}, "server"),
+        (POOL | {"hook": "nic"}, "hook: value 'nic'"),
+        (POOL | {"consistency": "quic"}, "consistency: value 'quic'"),
+        (POOL | {"consistency": "cookie", "scenario": OVER_UDP}, "consistency: .* over UDP"),
+        (POOL | {"consistency": "none"}, "rule: value 'weighted'.*ecmp, wcmp"),
+        (POOL | {"consistency": "none", "rule": "ecmp"}, "others: value 'sed'"),
+        (HASHED | {"lead_in": "1s"}, "lead_in: value '1s'"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(config: dict[str, Any], said: str) -> None:

@@ -14,6 +14,7 @@ import yaml
 
 import dcgym
 from dcgym.tasks.balancing.actions import WEIGHT_ACTIONS
+from dcgym.tasks.balancing.features import BALANCER_FEATURES
 from dcgym.tasks.balancing.rewards import BALANCING_REWARDS
 from dcgym.tasks.congestion.actions import ACTIONS
 from dcgym.tasks.network.features import FEATURES
@@ -58,6 +59,7 @@ def test_every_link_leads_somewhere() -> None:
 def test_every_reward_and_feature_has_its_formula() -> None:
     page = (DOCS / "envs" / "formulas.md").read_text(encoding="utf-8")
     names = [*NETWORK_REWARDS.names(), *BALANCING_REWARDS.names(), *FEATURES.names()]
+    names += BALANCER_FEATURES.names()
     names += [*ACTIONS.names(), *WEIGHTINGS.names(), *WEIGHT_ACTIONS.names()]
     assert [name for name in names if f"| `{name}` |" not in page] == []
 

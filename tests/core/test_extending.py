@@ -34,6 +34,8 @@ for topology, action in (("chain", "log"), ("dumbbell", "log")):
     assert set(info["reward_terms"]) == {"mean_queue"} and reward <= 0.0
     assert np.allclose(info["rate_shares"], 1.0)
     env.close()
+features = ["ongoing", "per_flow", "d_busiest"]
+check_contract(lambda: dcgym.make_env(env="LoadBalancing-v1", features=features, lead_in="2s"))
 assert "half" in POLICIES["congestion"].names()
 with tempfile.TemporaryDirectory() as folder:
     trained = LEARNERS["best-share"].train({"backend": "fluid"}, 4, 1, folder)

@@ -21,6 +21,7 @@ ADDED = {
     "topologies": "acme-pair",
     "plans": "acme-udp",
     "features": "acme_idle",
+    "balancer-features": "acme_share",
     "rewards": "acme_half_full",
     "scenarios": "acme-trio",
     "policies": "acme-constant",
@@ -73,10 +74,41 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# Its feature in each face: the parts of the flows of 3 servers, and their changes.
+FACES = """
+import json
+import gymnasium as gym
+import numpy as np
+import dcgym
+
+given = {
+    "backend": "simulation",
+    "scenario": "acme-trio",
+    "features": ["acme_share", "d_acme_share", "interarrival_mean"],
+}
+env = gym.make("dcgym/LoadBalancing-v1", **given)
+seen = [env.reset(seed=0)[0]]
+vector = gym.make_vec(
+    "dcgym/LoadBalancing-v1", num_envs=2, vectorization_mode="vector_entry_point", **given
+)
+seen += [*vector.reset(seed=[0, 1])[0]]
+agents = dcgym.parallel_env("LoadBalancing-v1", **given)
+seen += agents.reset(seed=0)[0].values()
+print(json.dumps([env.unwrapped.observation_labels, *np.array(seen).tolist()]))
+"""
+
+
 def dcgym(site: Path, *commands: Sequence[str]) -> list[str]:
     """Run commands as somebody who has installed the package."""
+    said: list[str] = json.loads(run_program(site, COMMANDS, json.dumps(commands)))
+    assert not any(text.startswith("code ") for text in said), said
+    return said
+
+
+def run_program(site: Path, *program: str) -> str:
+    """Run a program as somebody who has installed the package, and return what it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
+        [sys.executable, "-c", *program],
         capture_output=True,
         text=True,
         cwd=site,
@@ -89,9 +121,18 @@ def dcgym(site: Path, *commands: Sequence[str]) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said: list[str] = json.loads(done.stdout)
-    assert not any(text.startswith("code ") for text in said), done.stderr
-    return said
+    return done.stdout
+
+
+def test_its_feature_of_balancers_is_seen_through_every_face(site: Path) -> None:
+    labels, single, *others = json.loads(run_program(site, FACES))
+    assert labels[:2] == ["server0.acme_share", "server0.d_acme_share"]
+    assert len(single) == len(labels) == 3 * 2 + 1 + 3
+    assert others[0] == single, "the same seed, the same flows"
+    totals = [sum(one[0:6:2]) for one in (single, *others)]
+    # A balancer may have no flow at that moment.
+    assert any(totals) and all(total in (0.0, pytest.approx(1.0)) for total in totals)
+    assert all(one[1:6:2] == [0.0] * 3 for one in (single, *others))
 
 
 def test_every_name_is_listed_and_its_scenario_runs_in_our_environment(site: Path) -> None:

@@ -195,6 +195,7 @@ def test_a_slot_of_the_vector_form_gives_what_a_single_environment_gives() -> No
         # Of networks, not of flows.
         ({"features": ["backlog"]}, r"^features: value 'backlog'"),
         ({"features": []}, r"^features: value \[\]"),
+        ({"features": ["loss", "loss"]}, "each feature once"),
         ({"lease": "20ms"}, r"^lease: value '20ms' .* longer than the interval"),
         ({"congestion_control": "cubic"}, r"^congestion_control of h1: value 'cubic'"),
         ({"generator": "iperf3"}, r"^generator: value 'iperf3'"),

@@ -131,7 +131,10 @@ def test_users_are_rewarded_without_a_shadow() -> None:
     ("arguments", "message"),
     [
         ({"scenario": USERS}, "scenario.arrivals: value 'closed-loop'"),
-        ({"scenario": {"preset": "yao-sim-8", "io_limit": 2}}, "group.io_limit: value 2"),
+        (
+            {"scenario": {"preset": "yao-sim-8", "io_limit": 2}, "server_program": "nginx"},
+            "server.io_limit: value 2",
+        ),
     ],
 )
 def test_what_the_emulation_cannot_do_is_refused_in_one_line(

@@ -205,7 +205,7 @@ def test_a_second_writer_takes_over_what_is_in_force(rig: DeviceRig) -> None:
 
 def test_xdp_and_tunnels_reach_devices_too() -> None:
     ends = {"tunnel_from": ["10.0.0.99"], "delivery": "ipip"}
-    rig = DeviceRig(hook="xdp-generic", **ends)
+    rig = DeviceRig(hook="xdp", **ends)
     rig.native.set_servers(0, {3: device_mac(3)}, {3: ["10.0.1.3"]})
     rig.native.set_accelerators(0, 3, {1: device_mac(3, 1)}, {1: ["10.0.2.3"]})
     rig.pool("ecmp", [3])

@@ -87,7 +87,7 @@ def test_no_read_is_torn() -> None:
 
 
 # As an skb the kernel runs nothing shorter than the IP header that the frame announces.
-@pytest.mark.parametrize(("hook", "shortest"), [("tc", 54), ("xdp-generic", 14)])
+@pytest.mark.parametrize(("hook", "shortest"), [("tc", 54), ("xdp", 14)])
 @pytest.mark.parametrize("vip", [VIP4, VIP6])
 def test_every_drop_of_a_mutant_is_counted(rigs: Rigs, vip: str, hook: str, shortest: int) -> None:
     rig = rigs(hook=hook)

@@ -42,7 +42,7 @@ def test_tagged_frames_are_left_to_the_stack_and_counted(hook: str) -> None:
         rig.close()
 
 
-@pytest.mark.parametrize("hook", ["tc", "xdp", "xdp-generic"])
+@pytest.mark.parametrize("hook", ["tc", "xdp"])
 def test_it_is_the_same_where_the_kernel_keeps_the_tag_beside_the_frame(
     run_scenario: Scenario, hook: str
 ) -> None:

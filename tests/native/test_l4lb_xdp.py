@@ -87,9 +87,8 @@ def test_the_other_end_of_the_pair_must_be_named(rigs: Rigs) -> None:
         rigs(consistency="table", hook="xdp").native.attach(1)
 
 
-@pytest.mark.parametrize("hook", ["xdp", "xdp-generic"])
-def test_real_connections_at_xdps_hook(run_scenario: Scenario, hook: str) -> None:
-    found = run_scenario("xdp", {"hook": hook})
+def test_real_connections_at_xdps_hook(run_scenario: Scenario) -> None:
+    found = run_scenario("xdp", {})
     assert found["tcp"] == found["udp"] == [1, 2] * 10
     assert found["counters"] == {}
     assert "no frame that the balancer sends arrives" in found["after"], "the program is gone"

@@ -6,14 +6,14 @@ import pytest
 
 from dcgym.envs.factory import make_vec_env
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing import observation
+from dcgym.tasks.balancing.observation import BalancerObservation
 
 CONFIG = {"env": "dcgym/LoadBalancing-v1", "scenario": {"preset": "yao-sim-8", "load": 0.85}}
 
 
 def shuffled_servers(rows, order):
     """Renumber the servers of observations."""
-    n, columns = len(order), observation.SERVER_COLUMNS
+    n, columns = len(order), BalancerObservation(len(order)).rows.row_columns
     measured = rows[:, : n * columns].reshape(-1, n, columns)[:, order].reshape(len(rows), -1)
     return np.concatenate([measured, rows[:, n * columns : -n], rows[:, -n:][:, order]], axis=1)
 
@@ -23,9 +23,7 @@ def test_network_treats_servers_alike_up_to_its_constants():
     torch = pytest.importorskip("torch")
     from dcgym.policies.learned.row_network import RowNetwork
 
-    layout = observation.BalancerObservation(8).rows
-    assert layout.row_columns == observation.SERVER_COLUMNS
-    assert layout.common_columns == observation.N_REDUCTIONS
+    layout = BalancerObservation(8).rows
     network = RowNetwork(layout)
     generator = np.random.default_rng(0)
     rows = generator.uniform(0, 1, (5, 12 * 8 + 5)).astype(np.float32)

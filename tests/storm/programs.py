@@ -11,11 +11,12 @@ import gymnasium as gym
 import numpy as np
 
 import dcgym
+from dcgym.backends.emulation.options import PoolOptions
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.testing.star import Star
 from dcgym.traffic.generators.generator import Generator
-from dcgym.traffic.http import HttpServer, make_requests
+from dcgym.traffic.http import HttpServer, cpu_and_io, make_requests
 from dcgym.traffic.http.programs import nginx
 
 FAST = {"topology": "dumbbell", "interval": "20ms", "traffic": "pairs", "preflight": False}
@@ -72,7 +73,7 @@ def agents() -> None:
 def http() -> None:
     """Let HTTP clients ask HTTP servers."""
     with Star(3) as star, Generator(star.hosts(), star.names) as generator:
-        generator.serve([HttpServer("h2", workers=2), HttpServer("h3", workers=4)])
+        generator.serve([HttpServer("h2", cpu_and_io(2)), HttpServer("h3", cpu_and_io(4))])
         targets = [(star.addresses[1], 8000), (star.addresses[2], 8000)]
         wiki = {"name": "wiki", "requests_per_s": 100, "duration": "2s"}
         generator.load_requests(make_requests(wiki, ["h1"], targets, seed=1))
@@ -82,7 +83,9 @@ def http() -> None:
 
 def nginx_pool() -> None:
     """Put nginx behind the balancers, and ask it from a host."""
-    with contextlib.closing(EmulatedPool("testbed-7", server_program=nginx())) as pool:
+    with contextlib.closing(
+        EmulatedPool("testbed-7", options=PoolOptions(server_program=nginx()))
+    ) as pool:
         pool.reset(1)
         pool.apply(PoolCommands(rules="sed"))
         for step in range(1, 41):

@@ -1,11 +1,10 @@
-"""Weights from actions and back; the observation's layout."""
+"""Weights from actions and back."""
 
 import numpy as np
 import pytest
 
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.actions import LEVELS, make_weight_map
-from dcgym.tasks.balancing.observation import BalancerObservation, Measurements
 
 
 @pytest.mark.parametrize("weights", [[1, 2, 4], [3, 3, 3], [1, 1.5, 64], [10, 640, 80]])
@@ -65,32 +64,3 @@ def test_wrong_action_is_one_clear_line(name, action):
     with pytest.raises(ConfigError, match="action") as caught:
         make_weight_map(name, 3).to_weights(action)
     assert "\n" not in str(caught.value)
-
-
-def test_observation_is_where_its_labels_say():
-    n_envs, n_balancers, n_servers = 2, 3, 4
-    shape = (n_envs, n_balancers, n_servers)
-    generator = np.random.default_rng(0)
-    measured = Measurements(
-        ongoing=generator.integers(0, 60, shape),
-        durations_s=generator.exponential(size=(*shape, 5)),
-        completions_s=generator.exponential(size=(*shape, 5)),
-        interarrivals_s=generator.exponential(size=(*shape[:2], 5)),
-    )
-    actions = generator.uniform(-1, 1, shape)
-    layout = BalancerObservation(n_servers)
-    seen = layout.observe(measured, actions)
-    assert seen.shape == (n_envs, n_balancers, 12 * n_servers + 5) == (2, 3, *layout.space.shape)
-    assert all(layout.space.contains(row) for row in seen.reshape(-1, seen.shape[-1]))
-
-    def value(label):
-        return seen[1, 2, layout.labels.index(label)]
-
-    def squash(x):
-        return pytest.approx(x / (x + 1), rel=1e-5)
-
-    assert value("server3.ongoing") == squash(measured.ongoing[1, 2, 3] / 8)
-    assert value("server1.duration_p90") == squash(measured.durations_s[1, 2, 1, 1])
-    assert value("server2.fct_decayed_mean") == squash(measured.completions_s[1, 2, 2, 3])
-    assert value("interarrival_std") == squash(measured.interarrivals_s[1, 2, 2] / 0.1)
-    assert value("server0.action") == pytest.approx(actions[1, 2, 0], rel=1e-6)

@@ -26,6 +26,7 @@ def inputs_of(durations, drains=None, own=None):
         shadow_tracked=none,
         rate_per_s=1.0,
         completions_p90_s=2 * durations,
+        part_in_service=np.isfinite(durations).mean(axis=-1),
     )
 
 
@@ -57,6 +58,11 @@ def test_values_of_one_loaded_server():
     assert values["cv"] == pytest.approx(-np.sqrt(12) / 2)
 
 
+def test_servers_cost_what_part_of_them_takes_flows():
+    assert terms(EVEN)["in_service"] == -1
+    assert terms(np.array([1.0, np.nan, np.nan, 2.0]))["in_service"] == -0.5
+
+
 def test_defaults_count_the_flows_under_way():
     flows, of_sed = np.array([0.0, 3.0, 30.0]), np.array([0.0, 9.0, 10.0])
     inputs = SimpleNamespace(tracked=flows, shadow_tracked=of_sed, rate_per_s=5.0)
@@ -82,6 +88,8 @@ def test_servers_that_take_no_flows_are_left_out():
     gone = np.array([1.0, np.nan, 2.0, 3.0])
     inputs = inputs_of(gone, gone, np.array([0.5, 9.0, 0.5, 0.0]))
     for name in BALANCING_REWARDS:
+        if name == "in_service":
+            continue
         assert Reward(name, BALANCING_REWARDS).terms(inputs)[name] == pytest.approx(
             without[name]
         ), name

@@ -137,7 +137,7 @@ WRONG: list[tuple[Any, str]] = [
     (variant(correlation={"share": 2, "time": "1s"}), "correlation.share: value 2"),
     (variant(service={"name": "bimodal", "short": "2s", "long": "1s", "long_share": 0.5}), "long"),
     (variant(service="1s", application="io-intensive", load=2), "scenario.load"),
-    (variant(io_limit=0), "group.io_limit: value 0"),
+    (variant(io_limit=0), "server.io_limit: value 0"),
     (lambda: make_scenario({**WIKI, "service": "1s"}), "service"),
     (lambda: Workload((Application("a", CPU),), 0.5, arrivals="periodic"), "Arrivals"),  # type: ignore[arg-type]
 ]
@@ -151,7 +151,7 @@ def test_wrong_values_are_named_in_one_line(call: Any, message: str) -> None:
 
 
 def test_the_first_resource_has_no_limit_but_the_backlog() -> None:
-    with pytest.raises(ConfigError, match=r"group\.cpu_limit: value 3 .*backlog"):
+    with pytest.raises(ConfigError, match=r"server\.cpu_limit: value 3 .*backlog"):
         ServerGroup("a", 1, (Resource("cpu", limit=3),))
 
 

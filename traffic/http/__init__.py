@@ -11,6 +11,7 @@ from dcgym.traffic.http.applications import (
 from dcgym.traffic.http.files import load_requests, save_requests
 from dcgym.traffic.http.plan import REQUEST_DTYPE, RequestKind, RequestPlan
 from dcgym.traffic.http.requests import make_requests
+from dcgym.traffic.http.resources import Resource, cpu_and_io
 from dcgym.traffic.http.results import REQUEST_OUTCOMES, RESULT_DTYPE, RequestResults
 from dcgym.traffic.http.servers import SERVER_DTYPE, HttpServer, ServerRows
 
@@ -27,8 +28,10 @@ __all__ = [
     "RequestKind",
     "RequestPlan",
     "RequestResults",
+    "Resource",
     "ServerRows",
     "Stage",
+    "cpu_and_io",
     "load_requests",
     "make_application",
     "make_requests",

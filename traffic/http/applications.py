@@ -20,8 +20,8 @@ from dcgym.config import (
     read_numbers,
 )
 from dcgym.errors import ConfigError
-from dcgym.native.tables import names_of
 from dcgym.registry import Registry
+from dcgym.traffic.http.resources import check_resource_name
 from dcgym.traffic.sizes.distributions import LONGEST_NS, Distribution, constant, exponential
 from dcgym.traffic.sizes.read import read_distribution
 from dcgym.units import NS_PER_S, format_size, parse_duration, parse_rate, parse_size
@@ -30,7 +30,6 @@ __all__ = [
     "APPLICATIONS",
     "MAX_BYTES",
     "MAX_STAGES",
-    "RESOURCES",
     "STATIC_FILE_SIZES",
     "Application",
     "ApplicationKind",
@@ -38,9 +37,6 @@ __all__ = [
     "Stage",
     "make_application",
 ]
-
-RESOURCES = names_of("http_resources")
-"""What a stage may occupy on an HTTP server, by its number in the generator's memory."""
 
 MAX_STAGES = 8
 MAX_BYTES = 2**30
@@ -116,8 +112,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        if not isinstance(self.resource, str) or not self.resource:
-            raise ConfigError("stage.resource", self.resource, "a non-empty text")
+        check_resource_name("stage.resource", self.resource)
         if not isinstance(self.time, Distribution):
             raise ConfigError("stage.time", self.time, "a Distribution")
         if self.correlation is not None and not isinstance(self.correlation, Correlation):

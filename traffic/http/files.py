@@ -6,7 +6,7 @@ Columns, of which ``start_ns``, ``client``, ``address`` and ``port`` are require
 - ``client``: name of the host that sends; ``address``, ``port``: what it asks;
 - ``application``, ``path``: name and URL path of the application ("work", ``/work``);
 - ``bytes``: length of the response's body (0);
-- ``resources``: what the stages occupy in order, such as ``cpu`` or ``cpu+io+cpu`` (empty: none);
+- ``resources``: what the stages occupy in order, such as ``gpu`` or ``cpu+io+cpu`` (empty: none);
 - ``demand_1_ns``, ``demand_2_ns``, ...: time of each stage on an unshared processor or device;
 - ``plan``, ``seed``, ``timeout_ns``: the same in every line; of the whole plan.
 """

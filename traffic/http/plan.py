@@ -11,7 +11,8 @@ import numpy.typing as npt
 from dcgym.config import check_in, check_int, check_name
 from dcgym.errors import ConfigError
 from dcgym.native.tables import names_of
-from dcgym.traffic.http.applications import MAX_BYTES, MAX_STAGES, RESOURCES
+from dcgym.traffic.http.applications import MAX_BYTES, MAX_STAGES
+from dcgym.traffic.http.resources import check_resource_name
 from dcgym.traffic.http.servers import check_address
 from dcgym.traffic.sizes.distributions import LONGEST_NS
 
@@ -54,7 +55,8 @@ class RequestKind:
 
     Attributes:
         name: Name, unique in the plan.
-        resources: What each stage occupies, in order; "cpu" or "io".
+        resources: Name of what each stage occupies, in order. A server that has none of this name
+            answers with status 400.
         path: Path of the URL. dcgym's own servers answer ``/work``; other servers get the stages
             as a query that they ignore.
     """
@@ -71,7 +73,7 @@ class RequestKind:
             allowed = f"at most {MAX_STAGES} stages"
             raise ConfigError("application.resources", len(self.resources), allowed)
         for resource in self.resources:
-            check_in("application.resources", resource, RESOURCES)
+            check_resource_name("application.resources", resource)
         path = self.path
         is_plain = isinstance(path, str) and all("!" <= c <= "~" for c in path)
         if not is_plain or not path.startswith("/") or _PATH_REFUSED & set(path):
@@ -169,13 +171,18 @@ class RequestPlan:
         counts = np.array([len(kind.resources) for kind in self.applications], np.int64)
         return counts[self.requests["application"]] if len(self) else np.empty(0, np.int64)
 
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of what the stages occupy, each once, in the order of the applications."""
+        names = (name for kind in self.applications for name in kind.resources)
+        return tuple(dict.fromkeys(names))
+
     def demand_ns(self, resource: str) -> IntArray:
-        """Return what each request asks of "cpu" or "io"; shape (n,).
+        """Return what each request asks of a resource, 0 for one that it does not use; shape (n,).
 
         Args:
-            resource: One of `RESOURCES`.
+            resource: Its name.
         """
-        check_in("resource", resource, RESOURCES)
         used = np.zeros((max(len(self.applications), 1), self.demands_ns.shape[1]), np.int64)
         for number, kind in enumerate(self.applications):
             for stage, name in enumerate(kind.resources):

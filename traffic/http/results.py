@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from dcgym.errors import ConfigError
 from dcgym.native.tables import names_of
-from dcgym.traffic.http.applications import RESOURCES
 from dcgym.traffic.http.plan import RequestPlan
 from dcgym.writing import write_table
 
@@ -115,8 +114,9 @@ class RequestResults:
         prefix = "udp:" if plan.transport == "udp" else ""
         targets = " ".join(f"{prefix}{ip} {port}" for ip, port in plan.targets)
         paths = " ".join(kind.path for kind in plan.applications)
-        numbers = f"{len(plan)} {n_stages} {plan.timeout_ns} {len(plan.targets)}"
-        return f"requests {numbers}\n{targets}\n{paths}"
+        numbers = [len(plan), n_stages, plan.timeout_ns, len(plan.targets), len(plan.resources)]
+        lines = (" ".join(map(str, numbers)), targets, " ".join(plan.resources), paths)
+        return "requests " + "\n".join(lines)
 
     @property
     def ended(self) -> int:
@@ -168,7 +168,7 @@ class RequestResults:
             "client": np.array(plan.clients, object)[requests["client"]].tolist(),
             "application": _names(plan, requests["application"]),
             "planned_start_ns": requests["start_ns"],
-            **{f"{resource}_ns": plan.demand_ns(resource) for resource in RESOURCES},
+            **{f"{resource}_ns": plan.demand_ns(resource) for resource in plan.resources},
         }
         for name in ("start_ns", "established_ns", "first_byte_ns", "end_ns"):
             reached = records[name] > 0
@@ -214,7 +214,7 @@ def _stages(plan: RequestPlan) -> npt.NDArray[np.void]:
     resources = np.zeros((max(len(plan.applications), 1), plan.demands_ns.shape[1]), np.uint32)
     for number, kind in enumerate(plan.applications):
         for stage, name in enumerate(kind.resources):
-            resources[number, stage] = RESOURCES.index(name)
+            resources[number, stage] = plan.resources.index(name)
     stages = np.zeros(int(is_stage.sum()), STAGE_DTYPE)
     stages["duration_ns"] = plan.demands_ns[is_stage]
     stages["resource"] = resources[plan.requests["application"]][is_stage]

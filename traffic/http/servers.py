@@ -10,13 +10,13 @@ from ipaddress import ip_address
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_int, check_keys, check_positive, check_range, read_numbers
+from dcgym.config import check_in, check_int, check_keys, check_list, read_arguments, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.native.sequence_lock import read_whole
+from dcgym.traffic.http.resources import DEFAULT_RESOURCES, Resource, check_resources
 
 __all__ = [
     "CPUS",
-    "SCHEDULINGS",
     "SERVER_DTYPE",
     "HttpServer",
     "ServerRows",
@@ -25,14 +25,13 @@ __all__ = [
     "server_lines",
 ]
 
-SCHEDULINGS = ("fifo", "processor-sharing")
 CPUS = ("timed", "burnt")
 
 SERVER_DTYPE = np.dtype(
     [
         ("busy", "<u4"),
         ("waiting", "<u4"),
-        ("io", "<u4"),
+        ("later", "<u4"),
         ("workers_busy", "<u2"),
         ("workers", "<u2"),
         ("sequence", "<u8"),
@@ -45,34 +44,27 @@ SERVER_DTYPE = np.dtype(
     ]
 )
 """A server's state (`dcgym_http_server` of dcgym/native/include/http.h): flows at the server, of
-these waiting for the CPU and in I/O, processors in use and in all; then, since the start,
-connections accepted, requests completed, connections rejected; when it was written
-(CLOCK_MONOTONIC, 0 while the server is down), the exponentially weighted time from the begin
-of service to its end, and the processors in use, summed over the time until it was written."""
+these waiting for the first resource and at later ones, workers of the first in use and in all;
+then, since the start, connections accepted, requests completed, connections and requests rejected;
+when it was written (CLOCK_MONOTONIC, 0 while the server is down), the exponentially weighted time
+from the begin of service to its end, and the workers in use, summed over the time until it was
+written."""
 
-_MOST_SPEED = 1e6
 _LONGEST_IDLE_NS = 86_400 * 10**9
 
 
 @dataclass(frozen=True)
 class HttpServer:
-    """A server that answers ``GET /work?cpu_us=..&io_us=..&bytes=..``.
-
-    Its processors follow blocked processor sharing as the balancing twin's do (Yao et al.,
-    equation 42): up to ``slots`` requests are served at once, each at full speed while there are
-    no more than ``workers``, else at workers/requests of it; the others wait. FIFO is the case
-    slots = workers. The I/O stages of all requests share one device.
+    """A server that answers ``GET /work?cpu_us=..&io_us=..&bytes=..``, a key for each resource.
 
     Attributes:
         host: Name of the host it runs on.
-        workers: Processors.
-        scheduling: "fifo" or "processor-sharing".
-        slots: Requests in service at most under processor sharing; ignored for "fifo".
-        cpu: "timed" passes the CPU time of a request, which costs next to nothing; "burnt" uses
-            it up on ``workers`` real threads, which the machine must have processors for.
-        cpu_speed: CPU seconds that one processor does in a second.
-        io_speed: I/O seconds that the server does in a second, shared by the requests in I/O.
-        backlog: Requests that may wait for the CPU; one more is reset.
+        resources: What it has, as the servers of a scenario. Speed and co-located load are about
+            the first one, as is the backlog.
+        cpu: "timed" passes the time of a request at the first resource, which costs next to
+            nothing; "burnt" uses it up on as many real threads as the resource has workers, which
+            the machine must have processors for. Time at the others always passes.
+        backlog: Requests that may wait for the first resource; one more is reset.
         idle_timeout_ns: Time within which a request must be whole, the next one of a connection
             begin, and an answer be taken. An idle connection is closed then, another one reset.
         address: IPv4 or IPv6 address; empty for every address of the host's namespace.
@@ -80,12 +72,8 @@ class HttpServer:
     """
 
     host: str
-    workers: int = 1
-    scheduling: str = "fifo"
-    slots: int = 1024
+    resources: tuple[Resource, ...] = DEFAULT_RESOURCES
     cpu: str = "timed"
-    cpu_speed: float = 1.0
-    io_speed: float = 1.0
     backlog: int = 128
     idle_timeout_ns: int = 60 * 10**9
     address: str = ""
@@ -96,25 +84,14 @@ class HttpServer:
         read_numbers(self)
         if not isinstance(self.host, str) or not self.host:
             raise ConfigError("server.host", self.host, "the name of a host")
-        check_int("server.workers", self.workers, 1, 1024)
-        check_in("server.scheduling", self.scheduling, SCHEDULINGS)
-        check_int("server.slots", self.slots, 1, 65_536)
-        if self.scheduling == "processor-sharing" and self.slots < self.workers:
-            raise ConfigError("server.slots", self.slots, f"at least the {self.workers} workers")
+        resources = check_resources("server.resources", self.resources)
+        object.__setattr__(self, "resources", resources)
         check_in("server.cpu", self.cpu, CPUS)
-        for field in ("cpu_speed", "io_speed"):
-            value = check_positive(f"server.{field}", getattr(self, field))
-            check_range(f"server.{field}", value, 0, _MOST_SPEED)
         check_int("server.backlog", self.backlog, 0, 1_000_000)
         check_int("server.idle_timeout_ns", self.idle_timeout_ns, 1, _LONGEST_IDLE_NS)
         if self.address:
             check_address("server.address", self.address)
         check_int("server.port", self.port, 1, 65_535)
-
-    @property
-    def slots_in_service(self) -> int:
-        """Requests served at once at most, by the scheduling."""
-        return self.workers if self.scheduling == "fifo" else self.slots
 
     def to_dict(self) -> dict[str, object]:
         """Return the server as plain data."""
@@ -131,8 +108,11 @@ class HttpServer:
             ConfigError: A field is unknown or wrong.
         """
         check_keys(data, [field.name for field in fields(cls)], "server")
-        # The constructor checks what the types promise.
-        return cls(**{"host": "", **data})  # type: ignore[arg-type]
+        content = {"host": "", **data}
+        if "resources" in data:
+            rows = check_list("server.resources", data["resources"], "a list")
+            content["resources"] = tuple(map(Resource.from_dict, rows))
+        return cls(**read_arguments(cls, content))
 
 
 def check_address(field: str, value: object) -> str:
@@ -175,16 +155,20 @@ def server_lines(servers: Sequence[HttpServer], hosts: Sequence[str]) -> str:
             hosts.index(server.host),
             server.address or "*",
             server.port,
-            server.workers,
-            server.slots_in_service,
             CPUS.index(server.cpu),
-            float(server.cpu_speed),
-            float(server.io_speed),
             server.backlog,
             server.idle_timeout_ns,
+            len(server.resources),
         )
         lines.append(" ".join(map(str, words)))
+        lines += map(_resource_line, server.resources)
     return "\n".join(lines)
+
+
+def _resource_line(one: Resource) -> str:
+    """Return a resource as the generator reads it; 0 is no limit."""
+    words = (one.name, one.workers, one.slots_in_service, float(one.speed), one.limit or 0)
+    return " ".join(map(str, words))
 
 
 def rows_bytes(n_servers: int) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dcgym.backends.base import Capabilities
-from dcgym.backends.emulation.options import NetworkOptions
+from dcgym.backends.emulation.options import NetworkOptions, PoolOptions
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from dcgym.tasks.balancing.rules import kernel_rules
 from dcgym.tasks.network.path_rules import PATH_RULES
 from dcgym.traffic.generators.tools import NATIVE
 
-__all__ = ["DEVICE_POOL", "NETWORK", "POOL", "network_with"]
+__all__ = ["DEVICE_POOL", "NETWORK", "POOL", "network_with", "pool_with"]
 
 NETWORK = Capabilities(
     real_time=True,
@@ -30,10 +30,15 @@ POOL = Capabilities(
     real_time=True,
     deterministic=False,
     events=True,
+    eligible=True,
     draws_ahead=True,
+    stage_limits=True,
     rules=kernel_rules(),
     largest_hosts=SERVERS,
 )
+
+# Those whose choice the hash finds again for every packet of a flow.
+HASH_RULES = ("ecmp", "wcmp")
 
 DEVICE_POOL = Capabilities(
     real_time=True,
@@ -65,3 +70,12 @@ def network_with(options: NetworkOptions) -> Capabilities:
         probes=is_native,
         flow_control=is_native,
     )
+
+
+def pool_with(options: PoolOptions) -> Capabilities:
+    """Return what a pool can do with its options.
+
+    Args:
+        options: The options.
+    """
+    return replace(POOL, rules=HASH_RULES) if options.consistency == "none" else POOL

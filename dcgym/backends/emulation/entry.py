@@ -33,7 +33,7 @@ def _make_pool(needs: PoolNeeds, n_envs: int, options: PoolOptions) -> Pool:
         record_limit=needs.record_limit,
         warm_up_ns=needs.warm_up_ns,
         horizon_ns=needs.horizon_ns,
-        server_program=options.server_program,
+        options=options,
     )
 
 
@@ -47,6 +47,7 @@ def _make_devices(needs: DeviceNeeds, n_envs: int, options: DeviceOptions) -> De
         horizon_ns=needs.horizon_ns,
         transport=options.transport,
         work=options.work,
+        hook=options.hook,
     )
 
 

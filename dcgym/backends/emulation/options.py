@@ -12,10 +12,16 @@ from dcgym.traffic.generators.host_access import HOST_ACCESS
 from dcgym.traffic.generators.tools import GENERATORS, NATIVE
 from dcgym.traffic.http.programs import ServerProgram
 
-__all__ = ["SWITCHES", "DeviceOptions", "NetworkOptions", "PoolOptions"]
+__all__ = ["CONSISTENCIES", "HOOKS", "SWITCHES", "DeviceOptions", "NetworkOptions", "PoolOptions"]
 
 SWITCHES = ("ebpf", "ovs")
 """Data planes."""
+
+CONSISTENCIES = ("rule", "table", "cookie", "none")
+"""What keeps a connection on its server."""
+
+HOOKS = ("tc", "xdp")
+"""Where a balancer's program runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +65,25 @@ class PoolOptions(BackendOptions):
         server_program: What runs in each server's place: a name, such as "nginx"; a mapping of
             ``name`` and its arguments; the fields of a `ServerProgram`, or one. None for the
             generator's servers.
+        consistency: What keeps a connection on its server: "table", the flow table; "cookie", the
+            server's number in TCP timestamps, and the table for what bears none; "rule", "cookie"
+            while ``sapp`` or ``wsapp`` is in force, else "table"; "none", the hash alone, for the
+            rules ``ecmp`` and ``wcmp``.
+        hook: Where the balancers' programs run: "tc", or "xdp" in the driver of their links.
+
+    Raises:
+        ConfigError: A value is not allowed.
     """
 
     server_program: ServerProgram | Mapping[str, object] | str | None = None
+    consistency: str = CONSISTENCIES[0]
+    hook: str = HOOKS[0]
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        super().__post_init__()
+        check_in("consistency", self.consistency, CONSISTENCIES)
+        check_in("hook", self.hook, HOOKS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +93,9 @@ class DeviceOptions(BackendOptions):
     Attributes:
         transport: Of requests: "udp", as published, or "tcp".
         work: How stations serve: "timed", which costs next to nothing, or "burnt".
+        hook: Where the balancer's program runs: "tc", or "xdp" in the driver of its link.
     """
 
     transport: str = "udp"
     work: str = "timed"
+    hook: str = HOOKS[0]

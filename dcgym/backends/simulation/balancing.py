@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dcgym.backends.base import Capabilities
 from dcgym.backends.commands import (
     check_assignments,
+    check_eligible,
     read_seeds,
     rule_names,
     sampled_flags,
@@ -61,6 +62,7 @@ CAPABILITIES = Capabilities(
     events=True,
     oracles=True,
     assignments=True,
+    eligible=True,
     shadows=True,
     closed_loops=True,
     stage_limits=True,
@@ -156,7 +158,8 @@ class BalancingTwin:
 
         Raises:
             ConfigError: There is no such rule, server or balancer; or the weights have the wrong
-                shape, or are not finite or not above 0. Nothing is done then.
+                shape, or are not finite or not above 0; or no server is eligible. Nothing is done
+                then.
         """
         if commands is NOTHING:
             return self._now_ns()
@@ -168,6 +171,9 @@ class BalancingTwin:
         weights, servers = commands.weights, commands.assignments
         if weights is not None:
             weights = check_weights(weights, (self.n_envs, self.n_balancers, self.n_servers))
+        eligible = commands.eligible
+        if eligible is not None:
+            eligible = check_eligible(eligible, self.n_envs, self.n_servers)
         if servers is not None:
             servers = check_assignments(servers, self.n_envs, self.n_servers)
         if commands.sampled is not None:
@@ -178,6 +184,8 @@ class BalancingTwin:
             self._twin.set_rules([RULES[name].number for name in rules], chosen)
         if weights is not None:
             self._twin.set_weights(weights, chosen)
+        if eligible is not None:
+            self._twin.set_in_service(eligible.view(np.uint8), chosen)
         if servers is not None:
             self._twin.assign(servers, chosen)
         return self._now_ns()

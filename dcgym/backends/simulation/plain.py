@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing import EVENTS, Event, Scenario, ServerGroup
+from dcgym.tasks.balancing import EVENTS, Event, Resource, Scenario
 from dcgym.tasks.balancing.arrivals import flow_workload
 
-__all__ = ["MAX_RESOURCES", "plain_config"]
+__all__ = ["plain_config", "resource_rows"]
 
 _NO_LIMIT = 2**32 - 1
-
-MAX_RESOURCES = 8
-"""Resources of a server that the compiled twin has room for."""
 
 
 def plain_config(scenario: Scenario) -> dict[str, Any]:
@@ -23,13 +21,14 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
         scenario: The scenario.
 
     Raises:
-        ConfigError: The twin has not so many resources or virtual addresses.
+        ConfigError: The twin has not so many virtual addresses.
     """
-    _check(scenario)
     pool, data_plane = scenario.pool, scenario.data_plane
+    if len(pool.vips) > 1:
+        raise ConfigError("scenario.vips", len(pool.vips), "one virtual address in the simulation")
     return flow_workload(scenario) | {
         "servers": [
-            (group.configured_weight, group.present, _resources(group))
+            (group.configured_weight, group.present, resource_rows(group.resources))
             for group in pool.server_groups
         ],
         "balancers": pool.balancers,
@@ -58,16 +57,12 @@ def _event(event: Event, scenario: Scenario) -> tuple[int, int, tuple[int, ...],
     return event.at_ns, kind, targets, event.value or 0.0, event.period_ns or 0
 
 
-def _check(scenario: Scenario) -> None:
-    pool = scenario.pool
-    if len(pool.vips) > 1:
-        raise ConfigError("scenario.vips", len(pool.vips), "one virtual address in the simulation")
-    if len(pool.resources) > MAX_RESOURCES:
-        allowed = f"at most {MAX_RESOURCES} in the simulation"
-        raise ConfigError("group.resources", list(pool.resources), allowed)
+def resource_rows(resources: Sequence[Resource]) -> list[tuple[int, int, float, int]]:
+    """Return resources as compiled twins and stations read them.
 
-
-def _resources(group: ServerGroup) -> list[tuple[int, int, float, int]]:
+    Args:
+        resources: Those of a server.
+    """
     return [
         (
             resource.workers,
@@ -75,5 +70,5 @@ def _resources(group: ServerGroup) -> list[tuple[int, int, float, int]]:
             float(resource.speed),
             _NO_LIMIT if resource.limit is None else resource.limit,
         )
-        for resource in group.resources
+        for resource in resources
     ]

@@ -35,15 +35,16 @@ from dcgym.envs.values import (
     Told,
 )
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.interval import PoolInterval
 from dcgym.tasks.balancing.measure import (
     COUNTERS,
     LoadInputs,
     balancer_index,
     counts,
     interval_metrics,
-    measurements,
     server_info,
 )
+from dcgym.tasks.balancing.observation import ObservedChanges
 from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands, PoolState
 from dcgym.tasks.balancing.rewards import GAIN_OVER_SED
 from dcgym.tasks.balancing.task import BalancingTask
@@ -88,6 +89,7 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         self._spec, self.paths = backend, task.settings.paths
         groups = task.scenario.server_groups
         self._workers = np.array([group.workers for group in groups], np.float64)
+        self._configured = np.array([group.configured_weight for group in groups], np.float64)
         self._chosen = list(task.controlled)
         self._at = balancer_index(self._chosen)
         shape = (n_envs, len(self._chosen), task.n_servers)
@@ -95,7 +97,14 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         self._idle = task.weight_map.unit(np.broadcast_to(idle, shape))
         self._last_actions = self._idle
         self._weights = np.ones((n_envs, task.scenario.balancers, task.n_servers))
+        # What the last action said of each server, -1 to 1, where that is decided.
+        self._serving = np.ones((n_envs, 0 if task.service is None else task.n_servers))
         self._before = self._counts = {name: np.zeros(n_envs) for name in COUNTERS}
+        # Where the last interval of each copy began, and where the present one has.
+        self._begun: PoolState | None = None
+        self._next: PoolState | None = None
+        self._changes: ObservedChanges = ObservedChanges()
+        self._is_first = np.zeros(n_envs, np.bool_)
         self._over_ns = np.full(n_envs, NEVER_NS)
         self._known_metrics: dict[int, dict[str, float]] = {}
         # Made with the first picture.
@@ -137,38 +146,62 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
     def begin(self, state: PoolState, mask: Mask) -> None:
         """Let the first interval of some copies begin, with equal weights."""
         self.restart(state, mask)
+        self._is_first = self._is_first | mask
         self._weights = np.where(mask[:, None, None], 1.0, self._weights)
         self._last_actions = np.where(mask[:, None, None], self._idle, self._last_actions)
         self._over_ns = np.where(mask, NEVER_NS, self._over_ns)
+        self._serving = np.where(mask[:, None], 1.0, self._serving)
 
     def decode(self, actions: Actions, fresh: Mask) -> PoolCommands:
-        """Return the weights that actions ask for."""
-        weight_map, read = self._task.weight_map, self._read(actions)
+        """Return the weights that actions ask for, and the servers in service."""
+        weight_map, service, given = self._task.weight_map, self._task.service, self._read(actions)
+        eligible = None
+        if service is not None:
+            given, self._serving, eligible = service.divided(given[:, 0])
+            if np.count_nonzero(fresh):
+                self._serving, eligible = self._serving.copy(), eligible | fresh[:, None]
+                self._serving[fresh] = 1.0
+            if not service.weighs:
+                return PoolCommands(eligible=eligible)
+        read = given.reshape(self._last_actions.shape)
         weights, units = weight_map.to_weights(read), weight_map.unit(read)
         if np.count_nonzero(fresh):
             weights[fresh] = 1.0
             units = np.where(fresh[:, None, None], self._idle, units)
         self._weights[:, self._at] = weights
         self._last_actions = units
-        return PoolCommands(weights=self._weights)
+        return PoolCommands(weights=self._weights, eligible=eligible)
 
     def restart(self, state: PoolState, mask: Mask) -> None:
         """Let the interval of some copies count from here on."""
         counted = counts(state)
         self._counts = {n: np.where(mask, counted[n], self._counts[n]) for n in COUNTERS}
+        are_all = np.count_nonzero(mask) == self.n_envs
+        self._next = state if are_all else where(mask, state, self._next)
 
     def observe(self, state: PoolState, mask: Mask | None) -> Seen:
         """Measure the interval."""
-        task, chosen, before = self._task, self._chosen, self._counts
+        task, chosen, before, begun = self._task, self._chosen, self._counts, self._next
+        assert begun is not None
         if mask is not None:
             before = {n: np.where(mask, before[n], self._before[n]) for n in COUNTERS}
+            begun = where(mask, begun, self._begun)
             state = where(mask, state, self._state)
         self._state, self._before, self._counts = state, before, counts(state)
+        self._begun, self._next = begun, state
         self._known_metrics = {}
-        observed = task.observation.observe(measurements(state.seen, chosen), self._last_actions)
+        interval = PoolInterval(begun, state, self._at, self._configured)
+        observed = task.observation.observe(
+            interval, self._last_actions, self._changes, self._is_first, mask
+        )
+        if task.observation.has_changes:
+            self._is_first = self._is_first & (False if mask is None else ~mask)
         terms = self.reward.terms(LoadInputs(state, chosen, rate_per_s=task.rate_per_s))
         by_agent = {name: self._by_agent(values) for name, values in terms.items()}
-        return observed.reshape(self.n_envs, task.n_agents, -1), by_agent
+        rows = observed.reshape(self.n_envs, task.n_agents, -1)
+        if task.service is not None:
+            rows = np.concatenate([rows, self._serving[:, None].astype(np.float32)], axis=2)
+        return rows, by_agent
 
     def metrics(self) -> Mapping[str, FloatArray]:
         """Return the metrics of the interval (`dcgym.tasks.balancing.measure`), each (E,)."""
@@ -245,7 +278,9 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         if self._painter is None:
             names = [f"balancer {balancer}" for balancer in self._chosen]
             self._painter = PoolPainter(self._workers, names, self._subject())
-        weights = self._weights[env, self._chosen]
+        weights, eligible = self._weights[env, self._chosen], self._state.seen.eligible[env]
+        if eligible.any():
+            weights = weights * eligible
         return self._painter.draw(self._state.truth.queue[env], weights, caption)
 
     def _subject(self) -> str:
@@ -256,12 +291,12 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         )
 
     def _read(self, actions: Actions) -> npt.NDArray[Any]:
-        """Return an action for each copy and controlled balancer, (E, M, N)."""
+        """Return an action for each copy and agent, (E, A, ...)."""
         given = action_array(actions, (self.n_envs, len(self.agents)))
         shape = self._task.action_map.space.shape
         if given.shape != (self.n_envs, len(self.agents), *(shape or ())):
             raise ConfigError("action", actions, f"finite numbers of shape {shape}")
-        return given.reshape(self.n_envs, len(self._chosen), self._task.n_servers)
+        return given
 
     def _by_agent(self, values: FloatArray) -> FloatArray:
         """Turn values of controlled balancers, (E, M), into those of agents, (E, A)."""
@@ -277,7 +312,12 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         check_in("rule", settings.rule, can.rules)
         for rule in task.rules:
             check_in("others", rule, can.rules)
+        if settings.lead_in_ns(can.real_time) and not {*task.lead_in_rules} <= {*can.rules}:
+            raise ConfigError("lead_in", settings.lead_in, "0s: the balancers cannot follow sed")
         check_scenario(can, task.scenario)
+        if task.service is not None and not can.eligible:
+            allowed = "weights: this backend takes no servers in and out of service"
+            raise ConfigError("decides", "eligible", allowed)
         if settings.drain_ns and settings.max_steps is None:
             raise ConfigError(
                 "drain", settings.drain, "0s, or with max_steps, after which to drain"

@@ -43,7 +43,7 @@ def check_scenario(can: Capabilities, scenario: Scenario) -> None:
     for group in scenario.pool.groups:
         for one in group.resources:
             if one.limit is not None and not can.stage_limits:
-                raise ConfigError(f"group.{one.name}_limit", one.limit, "None, with this backend")
+                raise ConfigError(f"server.{one.name}_limit", one.limit, "None, with this backend")
     if can.largest_hosts is not None:
         check_int("scenario.groups", scenario.n_servers, 1, can.largest_hosts)
 

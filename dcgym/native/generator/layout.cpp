@@ -43,7 +43,7 @@ std::vector<std::string> http_layout() {
     using Result = dcgym_http_result;
     return {
         struct_json("http_server", sizeof(Server),
-                    {FIELD(Server, busy), FIELD(Server, waiting), FIELD(Server, io),
+                    {FIELD(Server, busy), FIELD(Server, waiting), FIELD(Server, later),
                      FIELD(Server, workers_busy), FIELD(Server, workers), FIELD(Server, sequence),
                      FIELD(Server, accepted), FIELD(Server, completed), FIELD(Server, rejected),
                      FIELD(Server, heartbeat_ns), FIELD(Server, mean_service_ns),

@@ -19,27 +19,22 @@
 #define DCGYM_HTTP_MAGIC UINT64_C(0x4447485454503031)
 #define DCGYM_HTTP_VERSION 2
 
-enum dcgym_http_resource {
-#define DCGYM_ROW(symbol, name) DCGYM_HTTP_##symbol,
-#include "tables/http_resources.h"
-};
-
 enum dcgym_http_outcome {
 #define DCGYM_ROW(symbol, ...) DCGYM_HTTP_##symbol,
 #include "tables/http_outcomes.h"
 };
 
 struct dcgym_http_server {
-    uint32_t busy;         /* flows at the server: before their request, waiting, on CPU, in I/O */
-    uint32_t waiting;      /* of these, for the CPU */
-    uint32_t io;           /* of these, in I/O */
-    uint16_t workers_busy; /* processors in use by flows */
-    uint16_t workers;      /* processors there are */
-    uint64_t sequence;     /* odd while being written */
-    uint64_t accepted;     /* connections, cumulative like the next two */
-    uint64_t completed;    /* requests answered with status 200 */
-    uint64_t rejected;     /* connections or requests reset because the backlog was full */
-    uint64_t heartbeat_ns; /* CLOCK_MONOTONIC of the last write; 0: the server is down */
+    uint32_t busy;            /* flows at the server: before their request, waiting, in service */
+    uint32_t waiting;         /* of these, for the first resource, the processors */
+    uint32_t later;           /* of these, at the other resources */
+    uint16_t workers_busy;    /* processors in use by flows */
+    uint16_t workers;         /* processors there are */
+    uint64_t sequence;        /* odd while being written */
+    uint64_t accepted;        /* connections, cumulative like the next two */
+    uint64_t completed;       /* requests answered with status 200 */
+    uint64_t rejected;        /* connections or requests reset by a full backlog, or answered 503 */
+    uint64_t heartbeat_ns;    /* CLOCK_MONOTONIC of the last write; 0: the server is down */
     uint64_t mean_service_ns; /* from the begin of service to its end, exponentially weighted */
     uint64_t busy_ns; /* processors in use by flows, summed over the time to the last write */
 };
@@ -62,8 +57,8 @@ struct dcgym_http_header {
 };
 
 struct dcgym_http_stage {
-    int64_t duration_ns; /* on a processor or device of speed 1 that is not shared */
-    uint32_t resource;
+    int64_t duration_ns; /* on a resource of speed 1 that is not shared */
+    uint32_t resource;   /* its number among the names that the plan's owner tells */
     uint32_t reserved;
 };
 

@@ -19,7 +19,6 @@ enum dcgym_lb_consistency {
     DCGYM_LB_BY_COOKIE, /* the server's number in the timestamps that its clients echo */
     DCGYM_LB_BY_HASH,   /* nothing: every packet alike, as the pool is at that time */
     DCGYM_LB_BY_RULE,   /* the cookie while a rule of Charon's is in force, else the table */
-    DCGYM_LB_BY_QUIC,   /* the server's number in the connection IDs of QUIC; TCP as by table */
 };
 
 /* How a packet reaches its server. */
@@ -32,23 +31,14 @@ enum dcgym_lb_delivery {
 struct dcgym_lb_constants {
     __u64 seed; /* of the flow hash: balancers with the same one agree where untracked flows go */
     __u32 n_vips;
-    __u32 bucket_mask;   /* buckets of the flow table - 1, a power of two - 1 */
-    __u32 witness_mask;  /* the same of the record of placements */
-    __u32 collects;      /* whether samples are taken; counters always are */
-    __u32 tracks;        /* whether there is a flow table */
-    __u32 consistency;   /* enum dcgym_lb_consistency */
-    __u32 delivery;      /* enum dcgym_lb_delivery */
-    __u32 quic_id_bytes; /* length of the connection IDs that servers give; with BY_QUIC */
-    __u32 devices;       /* whether servers have several devices; with BY_TABLE */
-    __u32 reserved;
+    __u32 bucket_mask;  /* buckets of the flow table - 1, a power of two - 1 */
+    __u32 witness_mask; /* the same of the record of placements */
+    __u32 collects;     /* whether samples are taken; counters always are */
+    __u32 tracks;       /* whether there is a flow table */
+    __u32 consistency;  /* enum dcgym_lb_consistency */
+    __u32 delivery;     /* enum dcgym_lb_delivery */
+    __u32 devices;      /* whether servers have several devices; with BY_TABLE */
 };
-
-/*
- * A server's connection IDs (QUIC-LB, plaintext): in the first byte the upper three bits are 0,
- * the second byte is its number, the rest is the server's own business.
- */
-#define DCGYM_LB_QUIC_LEAST_ID_BYTES 2
-#define DCGYM_LB_QUIC_MOST_ID_BYTES 20 /* RFC 9000, section 17.2 */
 
 /* An end of tunnels in both families, in network order; 0: none. */
 struct dcgym_lb_endpoint {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's CPU and I/O device as the compiled twin has them.
+// A server's resources as the compiled twin has them.
 #pragma once
 
 #include <algorithm>
@@ -16,20 +16,20 @@
 
 namespace dcgym {
 
-enum class ServiceResource : uint32_t {
-#define DCGYM_ROW(symbol, name) name,
-#include "tables/http_resources.h"
-};
-
 struct ServiceStage {
     int64_t demand_ns = 0; // at speed 1, unshared
-    ServiceResource resource = ServiceResource::cpu;
+    uint32_t resource = 0; // its number at the server
 };
 
-struct StationConfig {
-    ResourceConfig cpu; // at least as many slots as workers
-    ResourceConfig io;
+struct StationResource {
+    static constexpr uint32_t no_limit = 0xffffffff;
+
+    ResourceConfig config;     // at least as many slots as workers
+    uint32_t limit = no_limit; // of the jobs here, those that wait included; not of the first one
 };
+
+// 1 to max_resources of them. Speed and co-located load are about the first, the processors.
+using StationConfig = std::vector<StationResource>;
 
 // Serves jobs in its own time, which its owner moves on: every stage begins and ends at the exact
 // moment the discipline says, however late the owner looks.
@@ -42,9 +42,13 @@ class ServiceStation {
         uint64_t ticket;
         int64_t served_ns; // when its first stage began
         int64_t end_ns;
+        bool refused; // by a resource at its limit, perhaps after some of its stages
     };
 
-    explicit ServiceStation(const StationConfig &config) : config_(config) {}
+    explicit ServiceStation(const StationConfig &config) {
+        for (const StationResource &resource : config)
+            places_.push_back({resource, {}, {}});
+    }
 
     // A job comes; the station must have been advanced to now.
     void arrive(int64_t now_ns, uint64_t ticket, std::span<const ServiceStage> stages) {
@@ -61,15 +65,20 @@ class ServiceStation {
 
     // Ends what ends until now, in order of time.
     void advance(int64_t now_ns) {
-        for (int64_t at_ns = next_ns(); at_ns <= now_ns; at_ns = next_ns()) {
-            clock_ns_ = at_ns;
-            end_stage(at_ns, cpu_end_ns() <= io_end_ns() ? cpu_ : io_);
+        for (Place *next = first_to_end(); end_ns(*next) <= now_ns; next = first_to_end()) {
+            clock_ns_ = end_ns(*next);
+            end_stage(clock_ns_, next->jobs);
         }
         clock_ns_ = std::max(clock_ns_, now_ns);
     }
 
     // When the next stage ends, if nothing comes; kNever without a job.
-    int64_t next_ns() const { return std::min(cpu_end_ns(), io_end_ns()); }
+    int64_t next_ns() const {
+        int64_t next_ns = kNever;
+        for (const Place &place : places_)
+            next_ns = std::min(next_ns, end_ns(place));
+        return next_ns;
+    }
 
     bool has_ended() const { return !ended_.empty(); }
     // The jobs that have ended since the last call.
@@ -86,11 +95,26 @@ class ServiceStation {
         update_rates(now_ns);
     }
 
-    uint32_t waiting() const { return static_cast<uint32_t>(waiting_.size()); }
-    uint32_t on_cpu() const { return static_cast<uint32_t>(cpu_.size()); }
-    uint32_t on_io() const { return static_cast<uint32_t>(io_.size()); }
+    // Jobs that wait for the first resource, that it serves, and that are at the others.
+    uint32_t waiting() const { return static_cast<uint32_t>(places_.front().waiting.size()); }
+    uint32_t on_first() const { return static_cast<uint32_t>(places_.front().jobs.size()); }
+    uint32_t on_later() const {
+        size_t n = 0;
+        for (size_t i = 1; i < places_.size(); i++)
+            n += places_[i].here();
+        return static_cast<uint32_t>(n);
+    }
 
   private:
+    // A resource with its jobs.
+    struct Place {
+        StationResource resource;
+        SharedResource jobs;
+        std::deque<uint32_t> waiting;
+
+        size_t here() const { return jobs.size() + waiting.size(); }
+        bool has_slot() const { return jobs.size() < resource.config.slots; }
+    };
     struct Job {
         uint64_t ticket = 0;
         uint64_t number = 0;
@@ -113,13 +137,17 @@ class ServiceStation {
     void begin_stage(int64_t now_ns, uint32_t id) {
         const Job &job = jobs_[id];
         if (job.stage == job.stages)
-            return leave(now_ns, id);
+            return leave(now_ns, id, false);
+        const size_t number = job.demand[job.stage].resource;
+        Place &place = places_[number];
+        // The first has its owner's limit, the backlog, which a job that is here has passed.
+        if (number > 0 && place.here() >= place.resource.limit)
+            return leave(now_ns, id, true);
         // Behind those who wait, even where a slot has just come free: it is theirs.
-        const bool on_cpu = job.demand[job.stage].resource == ServiceResource::cpu;
-        if (on_cpu && (!waiting_.empty() || cpu_.size() >= config_.cpu.slots))
-            waiting_.push_back(id);
+        if (!place.waiting.empty() || !place.has_slot())
+            place.waiting.push_back(id);
         else
-            begin_service(now_ns, id, on_cpu ? cpu_ : io_);
+            begin_service(now_ns, id, place.jobs);
     }
 
     void begin_service(int64_t now_ns, uint32_t id, SharedResource &resource) {
@@ -137,34 +165,41 @@ class ServiceStation {
     }
 
     void settle(int64_t now_ns) {
-        while (!waiting_.empty() && cpu_.size() < config_.cpu.slots) {
-            begin_service(now_ns, waiting_.front(), cpu_);
-            waiting_.pop_front();
-        }
+        for (Place &place : places_)
+            while (!place.waiting.empty() && place.has_slot()) {
+                begin_service(now_ns, place.waiting.front(), place.jobs);
+                place.waiting.pop_front();
+            }
         update_rates(now_ns);
     }
 
-    void leave(int64_t now_ns, uint32_t id) {
+    void leave(int64_t now_ns, uint32_t id, bool refused) {
         const int64_t served_ns = jobs_[id].served_ns < 0 ? now_ns : jobs_[id].served_ns;
-        ended_.push_back({jobs_[id].ticket, served_ns, now_ns});
+        ended_.push_back({jobs_[id].ticket, served_ns, now_ns, refused});
         free_.push_back(id);
     }
 
     void update_rates(int64_t now_ns) {
-        cpu_.set_rate(now_ns, config_.cpu.rate(cpu_.size(), factor_, colocated_));
-        io_.set_rate(now_ns, config_.io.rate(io_.size()));
+        for (Place &place : places_) {
+            const ResourceConfig &config = place.resource.config;
+            const size_t n = place.jobs.size();
+            const bool is_first = &place == &places_.front();
+            place.jobs.set_rate(now_ns,
+                                is_first ? config.rate(n, factor_, colocated_) : config.rate(n));
+        }
     }
 
-    int64_t cpu_end_ns() const { return end_ns(cpu_); }
-    int64_t io_end_ns() const { return end_ns(io_); }
-    int64_t end_ns(const SharedResource &resource) const {
-        return resource.size() == 0 ? kNever : std::max(clock_ns_, resource.first_end_ns());
+    // Of equal ends, that of the resource with the lower number.
+    Place *first_to_end() {
+        return &*std::min_element(
+            places_.begin(), places_.end(),
+            [this](const Place &a, const Place &b) { return end_ns(a) < end_ns(b); });
+    }
+    int64_t end_ns(const Place &place) const {
+        return place.jobs.size() == 0 ? kNever : std::max(clock_ns_, place.jobs.first_end_ns());
     }
 
-    StationConfig config_;
-    SharedResource cpu_;
-    SharedResource io_;
-    std::deque<uint32_t> waiting_;
+    std::vector<Place> places_;
     std::vector<Job> jobs_;
     std::vector<uint32_t> free_;
     std::vector<Ended> ended_;

@@ -11,6 +11,8 @@
 
 namespace dcgym {
 
+constexpr size_t max_resources = 8; // of a server
+
 // Up to `slots` jobs are in service at once, each at full speed while there are no more than
 // `workers`; the others wait. FIFO is the case slots = workers, a device that all jobs share the
 // case of one worker and endless slots.

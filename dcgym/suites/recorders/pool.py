@@ -116,7 +116,8 @@ class PoolRecorder(Recorder):
         flows = np.concatenate([self._pool.flow_records(0), self._pool.under_way(0)])
         flows = flows[flows["arrival_ns"] < self._over_ns - self._pool.origin_ns]
         steady = steady_part(columns, self.spec.warmup_s)
-        metrics = {"reward_mean": mean_of(steady["reward"])}
+        means = {"reward_mean": "reward", "out_of_service": "out_of_service"}
+        metrics = {name: mean_of(steady[column]) for name, column in means.items()}
         metrics |= flow_metrics(flows, [app.name for app in scenario.applications])
         metrics |= server_metrics(summary, scenario)
         metrics |= message_metrics(summary, self.spec.policy in POLLING_POLICIES)

@@ -7,8 +7,9 @@ from dcgym.tasks.balancing.events import EVENTS, Event
 from dcgym.tasks.balancing.pool import ServerPool, Vip
 from dcgym.tasks.balancing.presets import SCENARIOS, ScenarioSpec, make_scenario
 from dcgym.tasks.balancing.scenario import Scenario
-from dcgym.tasks.balancing.servers import Resource, ServerGroup, server_group
+from dcgym.tasks.balancing.servers import ServerGroup, server_group
 from dcgym.tasks.balancing.workload import Workload
+from dcgym.traffic.http.resources import Resource
 
 __all__ = [
     "EVENTS",

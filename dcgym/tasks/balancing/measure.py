@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.monitors.balancer.reducers import REDUCERS
-from dcgym.tasks.balancing.observation import Measurements
+from dcgym.tasks.balancing.interval import BalancerIndex
 from dcgym.tasks.balancing.protocol import PoolState, PoolView
 from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.common.statistics import FloatArray, jain_index, safe_ratio
@@ -25,7 +25,6 @@ __all__ = [
     "counts",
     "interval_metrics",
     "left_out",
-    "measurements",
     "server_info",
 ]
 
@@ -37,23 +36,7 @@ _US_PER_S = 1e6
 _NS_PER_S = 1e9
 
 
-def measurements(seen: PoolView, balancers: Sequence[int]) -> Measurements:
-    """Return what these balancers measured, in the units of observations.
-
-    Args:
-        seen: What the balancers know.
-        balancers: Numbers of the balancers, A of them.
-    """
-    chosen = balancer_index(balancers)
-    return Measurements(
-        ongoing=seen.ongoing[:, chosen],
-        durations_s=seen.duration_us[:, chosen] / _US_PER_S,
-        completions_s=seen.completion_us[:, chosen] / _US_PER_S,
-        interarrivals_s=seen.interarrival_us[:, chosen] / _US_PER_S,
-    )
-
-
-def balancer_index(balancers: Sequence[int]) -> slice | list[int]:
+def balancer_index(balancers: Sequence[int]) -> BalancerIndex:
     """Return what indexes these balancers: a slice, which copies nothing, where they follow on.
 
     Args:
@@ -113,12 +96,19 @@ class LoadInputs:
         drains_ns = self._truth.remaining_by_balancer_ns[:, self._chosen]
         return np.asarray(drains_ns / _NS_PER_S)
 
+    @property
+    def part_in_service(self) -> FloatArray:
+        """Part of all servers that take new flows, the same for each balancer, (E, A)."""
+        eligible = self._seen.eligible
+        part = np.add.reduce(eligible, axis=-1, keepdims=True) / eligible.shape[-1]
+        return np.broadcast_to(part, self.tracked.shape)
+
     def _without_left_out(self, values: FloatArray) -> FloatArray:
         out = left_out(self._seen)[:, None]
         return np.where(out, np.nan, values) if out.any() else values
 
 
-def _tracked(ongoing: npt.NDArray[Any], chosen: slice | list[int]) -> FloatArray:
+def _tracked(ongoing: npt.NDArray[Any], chosen: BalancerIndex) -> FloatArray:
     # The reductions of ufuncs are called by name in all of a step: the functions around them take
     # longer than the work.
     tracked: FloatArray = np.add.reduce(ongoing[:, chosen], axis=-1, dtype=np.float64)
@@ -170,20 +160,15 @@ def interval_metrics(
         completed: flows whose response reached the client.
         ended_fct_us_mean: their mean completion time, from the SYN's departure; NaN without any.
         queue: flows at all servers.
-        jain, overprovision: over each server's flows per processor, of those in the pool.
+        jain, overprovision: over each server's flows per processor, of those that take new ones.
         utilisation: busy processors over those of the servers that are there.
+        out_of_service: servers that take no new flows.
         untracked, rejected, pcc_violations: flows so far (`PoolView`, `PoolTruth`).
     """
     ends, seen, truth = counts(state) if after is None else after, state.seen, state.truth
     rises = {name: ends[name] - before[name] for name in COUNTERS}
     present = np.add.reduce((truth.capacity > 0) * workers, axis=-1)
-    per_worker = truth.queue / workers
-    if seen.eligible.all():
-        largest = np.maximum.reduce(per_worker, axis=-1)
-        mean = np.add.reduce(per_worker, axis=-1) / per_worker.shape[-1]
-    else:
-        per_worker = np.where(left_out(seen), np.nan, per_worker)
-        largest, mean = np.nanmax(per_worker, axis=-1), np.nanmean(per_worker, axis=-1)
+    per_worker, largest, mean = _per_worker(seen, truth.queue / workers)
     return {
         "flows": rises["flows"],
         "completed": rises["ended"],
@@ -192,10 +177,20 @@ def interval_metrics(
         "jain": jain_index(per_worker),
         "overprovision": safe_ratio(largest, mean, otherwise=1.0),
         "utilisation": np.add.reduce(truth.busy_workers, axis=-1) / np.maximum(present, 1),
+        "out_of_service": np.add.reduce(~seen.eligible, axis=-1, dtype=np.float64),
         "untracked": np.add.reduce(seen.untracked, axis=-1, dtype=np.float64),
         "rejected": truth.rejected.astype(np.float64),
         "pcc_violations": truth.pcc_violations.astype(np.float64),
     }
+
+
+def _per_worker(seen: PoolView, loads: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return loads, NaN where a server takes no flows, their maximum and their mean, (E,)."""
+    if seen.eligible.all():
+        largest = np.maximum.reduce(loads, axis=-1)
+        return loads, largest, np.add.reduce(loads, axis=-1) / loads.shape[-1]
+    loads = np.where(left_out(seen), np.nan, loads)
+    return loads, np.nanmax(loads, axis=-1), np.nanmean(loads, axis=-1)
 
 
 def server_info(

@@ -5,6 +5,7 @@ Shapes: E copies, B balancers, N servers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import BackendError
-from dcgym.tasks.balancing.records import OUTCOMES
+from dcgym.monitors.balancer.reducers import REDUCERS
+from dcgym.tasks.balancing.records import COMPLETED, NOBODY, OUTCOMES, UNDER_WAY
 
 __all__ = [
     "NOTHING",
@@ -43,6 +45,9 @@ class PoolCommands:
             of the flow table follows the hash, and does not wait.
         rules: Name of the rule by which each balancer places new flows, B of them, or one for all.
         weights: Of the servers at each balancer, above 0, (E, B, N); only their ratios count.
+        eligible: Servers that take new flows, (E, N), at least one in each copy; all do after a
+            reset. The others serve those that they have. What is drained, removed or not yet added
+            by an event takes none either way.
         assignments: Number of the server for the flow that has waited longest in each copy, (E,);
             -1 for that of the balancer's rule. One that is not there loses the flow.
         sampled: Balancers whose samples are reduced from now on, in all copies and over resets:
@@ -52,6 +57,7 @@ class PoolCommands:
     held_flows: int | None = None
     rules: str | Sequence[str] | None = None
     weights: npt.ArrayLike | None = None
+    eligible: npt.ArrayLike | None = None
     assignments: npt.ArrayLike | None = None
     sampled: Sequence[int] | None = None
 
@@ -101,13 +107,39 @@ class PoolView:
     probe_answered: Counts
     probe_errors: Counts
 
+    @classmethod
+    def blank(cls, n_envs: int, n_balancers: int, n_servers: int) -> PoolView:
+        """Return what balancers know before the first flow, where all servers take flows.
+
+        Backends fill in what they know: what nobody measures stays at 0, polls unanswered.
+
+        Args:
+            n_envs: Number of copies E.
+            n_balancers: Number of balancers B.
+            n_servers: Number of servers N.
+        """
+        by_balancer, each = (n_envs, n_balancers), (n_envs, n_balancers, n_servers)
+        counts = ("ongoing", "flows", "completed", "packets")
+        probes = ("probe_busy", "probe_queue", "probe_answered", "probe_errors")
+        return cls(
+            **{name: np.zeros(each, np.int64) for name in (*counts, *probes)},
+            untracked=np.zeros(by_balancer, np.int64),
+            duration_us=np.zeros((*each, len(REDUCERS))),
+            completion_us=np.zeros((*each, len(REDUCERS))),
+            interarrival_us=np.zeros((*by_balancer, len(REDUCERS))),
+            eligible=np.ones((n_envs, n_servers), np.bool_),
+            balancer_up=np.ones(by_balancer, np.bool_),
+            weights=np.ones(each),
+            probe_time_ns=np.full(each, -1, np.int64),
+        )
+
 
 @dataclass(slots=True, eq=False)
 class PoolTruth:
     """What nobody in the network knows: for oracles, rewards and tests.
 
     Attributes:
-        queue: Flows at the server: waiting, on a CPU, in I/O, (E, N).
+        queue: Flows at the server: waiting or in service, at whatever resource, (E, N).
         assigned: The same and those on their way to it.
         busy_workers: Processors at work, at most the server's workers, (E, N).
         remaining_ns: Work left at the server, all stages, over its speed, (E, N).
@@ -190,7 +222,7 @@ class CompletionTimes:
     p99_us: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSummary:
     """Figures of a copy since its warm-up, which take the same memory however long it runs.
 
@@ -209,7 +241,7 @@ class PoolSummary:
             (unanswered); None where nobody counts them.
         records_dropped: Finished flows that nobody took in time.
         in_flight: Flows that have not ended.
-        applications: Completion times by application.
+        applications: Completion times by application, of those that the backend sums up.
         server_flows: Flows placed on each server, (N,).
         server_completed: Flows served by it, (N,).
         queue_mean: Average over time of its flows, (N,).
@@ -225,25 +257,53 @@ class PoolSummary:
     """
 
     duration_s: float
-    events: int | None
+    events: int | None = None
     arrivals: int
     completed: int
     rejected: int
-    pcc_violations: int
-    lost: int
-    untracked: int
-    messages: Mapping[str, int] | None
-    records_dropped: int
+    pcc_violations: int = 0
+    lost: int = 0
+    untracked: int = 0
+    messages: Mapping[str, int] | None = None
+    records_dropped: int = 0
     in_flight: int
     applications: Mapping[str, CompletionTimes]
     server_flows: Floats
     server_completed: Floats
     queue_mean: Floats
     busy_mean: Floats
-    jain_queue: float
-    jain_remaining: float
-    overprovision_queue: float
-    overprovision_remaining: float
+    jain_queue: float = math.nan
+    jain_remaining: float = math.nan
+    overprovision_queue: float = math.nan
+    overprovision_remaining: float = math.nan
+
+    @classmethod
+    def of_flows(
+        cls, flows: npt.NDArray[np.void], n_servers: int, duration_s: float
+    ) -> PoolSummary:
+        """Return what the records of flows tell; averages over time are NaN.
+
+        Args:
+            flows: Records of all that arrived since the warm-up, of those under way too.
+            n_servers: Number of servers N.
+            duration_s: Time since then.
+        """
+        ends = np.bincount(flows["outcome"], minlength=UNDER_WAY + 1).tolist()
+        completed = flows[flows["outcome"] == COMPLETED]
+        placed, served = (
+            np.bincount(each["server"], minlength=NOBODY + 1)[:n_servers].astype(np.float64)
+            for each in (flows, completed)
+        )
+        return cls(
+            duration_s=duration_s,
+            arrivals=len(flows),
+            **dict(zip((*OUTCOMES, "in_flight"), ends, strict=True)),
+            applications={},
+            server_flows=placed,
+            server_completed=served,
+            queue_mean=np.full(n_servers, math.nan),
+            busy_mean=np.full(n_servers, math.nan),
+        )
 
     def __post_init__(self) -> None:
         """Check that every flow that arrived ended in one way, or is under way."""

@@ -14,6 +14,7 @@ __all__ = [
     "OUTCOMES",
     "UNDER_WAY",
     "flow_dtype",
+    "planned_flows",
     "resource_demands_ns",
 ]
 
@@ -53,6 +54,25 @@ def flow_dtype(n_resources: int) -> np.dtype[np.void]:
             *((name, "u1") for name in ("outcome", "tracked")),
         ]
     )
+
+
+def planned_flows(scenario: Scenario, planned: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Return records of flows that hold what their plan says, and that nobody has served.
+
+    Args:
+        scenario: The pool.
+        planned: Flows as of `draw_arrivals`, shape (F,).
+
+    Returns:
+        Shape (F,), of `flow_dtype`.
+    """
+    flows = np.zeros(len(planned), flow_dtype(len(scenario.pool.resources)))
+    for name in ("arrival_ns", "flow", "application"):
+        flows[name] = planned[name]
+    flows["served_ns"], flows["tracked"] = -1, 1
+    flows["balancer"] = flows["server"] = NOBODY
+    flows["demand_ns"] = resource_demands_ns(scenario, planned)
+    return flows
 
 
 def resource_demands_ns(scenario: Scenario, planned: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:

@@ -26,15 +26,17 @@ multi-agent paper.
 | tail_completion | -max(c) | at most 0, s | c: 90th percentile of completion times, by server |
 | jain | (sum d)^2 / (N sum d^2) | 1/N to 1 | |
 | cv | -std(d) / mean(d) | at most 0 | |
+| in_service | -E / N_all | -1 to 0 | E of all N_all servers take new flows: what they cost |
 | difference | F(l) - F(l without i) | s^2 | F = vbf of the true drain times ``l`` (twin only) |
 
 Durations equal to 0 on every server, as before the first flow, count as fair. Servers that take no
 flows (drained, removed, not yet added) are left out: N is the number of the others.
 
-Every other term but `makespan`, `log_makespan`, `tail_completion` and `difference` judges fairness
-alone: servers that are slow alike score well. The published lemma that local VBF gives an exact
-potential game is false (a covariance was dropped); `difference` does give one, since what the
-others have queued does not depend on balancer i. It needs the truth, which only the twin knows.
+Every other term but `makespan`, `log_makespan`, `tail_completion`, `in_service` and `difference`
+judges fairness alone: servers that are slow alike score well. The published lemma that local VBF
+gives an exact potential game is false (a covariance was dropped); `difference` does give one, since
+what the others have queued does not depend on balancer i. It needs the truth, which only the twin
+knows.
 """
 
 from __future__ import annotations
@@ -110,6 +112,10 @@ def _cv(loads: FloatArray) -> FloatArray:
     return -safe_ratio(np.sqrt(variance(loads)), mean, otherwise=0.0)
 
 
+def _in_service(inputs: LoadInputs) -> FloatArray:
+    return -inputs.part_in_service
+
+
 def _difference(inputs: LoadInputs) -> FloatArray:
     return vbf(inputs.drains_s) - vbf(inputs.drains_s - inputs.own_drains_s)
 
@@ -147,6 +153,9 @@ BALANCING_REWARDS.add(
 BALANCING_REWARDS.add("jain", lambda inputs: jain_index(inputs.durations_s), "Jain's index")
 BALANCING_REWARDS.add(
     "cv", lambda inputs: _cv(inputs.durations_s), "minus the coefficient of variation"
+)
+BALANCING_REWARDS.add(
+    "in_service", _in_service, "minus the part of the servers that take new flows"
 )
 BALANCING_REWARDS.add(
     "difference", _difference, "what this balancer adds to the true fairness (twin only)"

@@ -15,93 +15,18 @@ from dcgym.config import (
     read_numbers,
 )
 from dcgym.errors import ConfigError
-from dcgym.tasks.balancing.fields import (
-    Plain,
-    build,
-    check_items,
-    check_unique,
-    parse_fields,
-    parse_rows,
-)
+from dcgym.tasks.balancing.fields import Plain, build, parse_fields, parse_rows
+from dcgym.traffic.http.resources import DEFAULT_RESOURCES, Resource, check_resources, cpu_and_io
 
-__all__ = [
-    "MAX_SERVERS",
-    "MAX_SLOTS",
-    "Resource",
-    "ServerGroup",
-    "server_group",
-]
+__all__ = ["MAX_SERVERS", "ServerGroup", "server_group"]
 
 MAX_SERVERS = 1024
 """Servers of one scenario; the shared-memory layout and the kernel's data plane hold fewer."""
-
-MAX_SLOTS = 65_536
-MAX_LIMIT = 1_000_000
-DISCIPLINES = ("fifo", "processor-sharing")
 
 _SHORT_FIELDS = (
     *("name", "count", "workers", "discipline", "slots", "cpu_speed", "io_speed"),
     *("weight", "present", "io_limit"),
 )
-
-
-@dataclass(frozen=True)
-class Resource:
-    """What a stage of a flow occupies on a server: its processors, its I/O device, ...
-
-    It follows blocked processor sharing (Yao et al., equation 42): up to `slots` flows are served
-    at once, each at full speed while there are no more than `workers`, else at workers/flows of it.
-    FIFO is the case slots = workers.
-
-    Attributes:
-        name: Name that stages call it by.
-        workers: Units of it, such as processors.
-        speed: Seconds of demand that one unit does in a second.
-        discipline: "fifo" or "processor-sharing".
-        slots: Flows in service at most under processor sharing; None for no limit of its own.
-        limit: Flows here at most, those that wait included; one more is rejected, and its client
-            gets an error. None for no limit. The first resource has none: the pool's backlog is.
-    """
-
-    name: str
-    workers: int = 1
-    speed: float = 1.0
-    discipline: str = "fifo"
-    slots: int | None = None
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        read_numbers(self)
-        check_name("resource.name", self.name)
-        where = f"group.{self.name}"
-        check_int(f"{where}_workers", self.workers, 1, 1024)
-        check_in(f"{where}_discipline", self.discipline, DISCIPLINES)
-        check_range(f"{where}_speed", check_positive(f"{where}_speed", self.speed), 0, 1e6)
-        if self.limit is not None:
-            check_int(f"{where}_limit", self.limit, 1, MAX_LIMIT)
-        if self.slots is None:
-            return
-        if self.discipline == "fifo":
-            raise ConfigError(f"{where}_slots", self.slots, "None with fifo: its slots are workers")
-        check_int(f"{where}_slots", self.slots, 1, MAX_SLOTS)
-        if self.slots < self.workers:
-            raise ConfigError(f"{where}_slots", self.slots, f"at least the {self.workers} workers")
-
-    @property
-    def slots_in_service(self) -> int:
-        """Flows served at once at most, by the discipline."""
-        if self.discipline == "fifo":
-            return self.workers
-        return MAX_SLOTS if self.slots is None else self.slots
-
-    @property
-    def capacity(self) -> float:
-        """Seconds of demand that all units together do in a second."""
-        return self.workers * self.speed
-
-
-_DEFAULT_RESOURCES = (Resource("cpu"), Resource("io", discipline="processor-sharing"))
 
 
 @dataclass(frozen=True)
@@ -123,7 +48,7 @@ class ServerGroup:
 
     name: str
     count: int
-    resources: tuple[Resource, ...] = _DEFAULT_RESOURCES
+    resources: tuple[Resource, ...] = DEFAULT_RESOURCES
     weight: float | None = None
     present: bool = True
 
@@ -132,12 +57,8 @@ class ServerGroup:
         read_numbers(self)
         check_name("group.name", self.name)
         check_int("group.count", self.count, 1, MAX_SERVERS)
-        resources = check_items("group.resources", self.resources, Resource)
+        resources = check_resources("group.resources", self.resources)
         object.__setattr__(self, "resources", resources)
-        check_unique("group.resources", [resource.name for resource in resources])
-        if resources[0].limit is not None:
-            allowed = "None for the first resource, whose limit is the pool's backlog"
-            raise ConfigError(f"group.{resources[0].name}_limit", resources[0].limit, allowed)
         if self.weight is not None:
             check_range("group.weight", check_positive("group.weight", self.weight), 0, 1e6)
         check_in("group.present", self.present, (True, False))
@@ -185,8 +106,7 @@ class ServerGroup:
             return build(server_group, named)
         content = parse_fields(named, cls, "group")
         rows = parse_rows(content, "resources", "group")
-        resources = [build(Resource, parse_fields(row, Resource, "resource")) for row in rows]
-        return build(cls, content | {"resources": tuple(resources)})
+        return build(cls, content | {"resources": tuple(map(Resource.from_dict, rows))})
 
 
 def server_group(
@@ -206,19 +126,17 @@ def server_group(
     Args:
         name: Name of the group, unique in the pool.
         count: Number of servers.
-        workers: Processors of each.
-        discipline: "fifo" or "processor-sharing", of the processors.
-        slots: Flows in service at most under processor sharing; ignored for "fifo".
-        cpu_speed: CPU seconds that one processor does in a second.
-        io_speed: I/O seconds that the device does in a second, shared by the flows in I/O.
+        workers: As of `cpu_and_io`, as are the next four and `io_limit`.
+        discipline: See there.
+        slots: See there.
+        cpu_speed: See there.
+        io_speed: See there.
         weight: As of `ServerGroup`.
         present: As of `ServerGroup`.
-        io_limit: Flows in I/O at most; one more is rejected. None for no limit.
+        io_limit: See `cpu_and_io`.
 
     Raises:
         ConfigError: An argument is not allowed.
     """
-    shared = None if discipline == "fifo" else slots
-    cpu = Resource("cpu", workers, cpu_speed, discipline, shared)
-    io = Resource("io", 1, io_speed, "processor-sharing", limit=io_limit)
-    return ServerGroup(name, count, (cpu, io), weight, present)
+    resources = cpu_and_io(workers, discipline, slots, cpu_speed, io_speed, io_limit)
+    return ServerGroup(name, count, resources, weight, present)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dcgym.config import check_in, check_int
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.features import DEFAULT_FEATURES
 from dcgym.tasks.balancing.presets import ScenarioSpec
+from dcgym.tasks.balancing.service import read_decisions
 from dcgym.tasks.common.rewards import RewardSpec
 from dcgym.tasks.common.settings import Duration, TaskSettings
 from dcgym.units import parse_duration
 
-__all__ = ["DEFAULT_SCENARIO", "LoadBalancingSettings", "PoolSettings"]
+__all__ = [
+    "DEFAULT_SCENARIO",
+    "CentralLoadBalancingSettings",
+    "LoadBalancingSettings",
+    "PoolSettings",
+]
 
 DEFAULT_SCENARIO: Mapping[str, object] = {
     "preset": "yao-sim-8",
@@ -34,6 +41,8 @@ class PoolSettings(TaskSettings):
         backend: Name, or a mapping of ``name`` and options; or a function that makes a `Pool` of a
             scenario and a number of copies.
         interval: Control interval.
+        features: Names of `dcgym.tasks.balancing.features.BALANCER_FEATURES`, each also with ``d_``
+            before it for its change since the last observation.
         reward: A term, a list of terms, or a mapping term to weight; None for `gain_over_sed`
             where the backend can run a shadow, else `log_ongoing`.
         action: "continuous" or "discrete".
@@ -55,6 +64,7 @@ class PoolSettings(TaskSettings):
     backend: object = "simulation"
     interval: Duration = "250ms"
     max_steps: int | None = 240
+    features: Sequence[str] = DEFAULT_FEATURES
     reward: RewardSpec | None = None
     action: str = "continuous"
     rule: str = "weighted"
@@ -113,3 +123,19 @@ class LoadBalancingSettings(PoolSettings):
 
     others: str = "sed"
     balancer: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentralLoadBalancingSettings(PoolSettings):
+    """Arguments of `dcgym/CentralLoadBalancing-v1`.
+
+    Attributes:
+        decides: "weights", "eligible" (which servers take new flows), or both.
+    """
+
+    decides: str | Sequence[str] = ("weights",)
+
+    def __post_init__(self) -> None:
+        """Check what needs no scenario."""
+        super().__post_init__()
+        object.__setattr__(self, "decides", read_decisions(self.decides))

@@ -20,13 +20,16 @@ from dcgym.tasks.balancing.rewards import (
     LOG_ONGOING,
 )
 from dcgym.tasks.balancing.scenario import Scenario
-from dcgym.tasks.balancing.settings import LoadBalancingSettings, PoolSettings
-from dcgym.tasks.common.layout import CENSORED, Column, Layout
+from dcgym.tasks.balancing.service import ServiceMap
+from dcgym.tasks.balancing.settings import (
+    CentralLoadBalancingSettings,
+    LoadBalancingSettings,
+    PoolSettings,
+)
 from dcgym.tasks.common.rewards import Reward
 from dcgym.tasks.common.rows import RowLayout
 
 __all__ = [
-    "BALANCING_LAYOUT",
     "BalancingTask",
     "central_load_balancing",
     "each_balancer",
@@ -35,35 +38,6 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 SEED_LIMIT = 2**63
-
-BALANCING_LAYOUT = Layout(
-    columns=(
-        Column("reward_mean", "reward", 1.0, 2, low=None),
-        Column("fct_us_mean", "FCT mean, s", 1e6),
-        Column("fct_us_p50", "FCT p50, s", 1e6, 2),
-        Column("fct_us_p90", "FCT p90, s", 1e6, 2),
-        Column("fct_us_p99", "FCT p99, s", 1e6, 2),
-        CENSORED,
-        Column("regret", "regret, s", 1e6, low=None),
-        Column("reference_srpt_us", "SRPT pool, s", 1e6, is_optional=True),
-        Column("bound_us", "bound, s", 1e6),
-        Column("jain", "Jain", high=1.0),
-        Column("overprovision", "max/mean", low=1.0),
-        Column("rejected", "rejected", 1.0, 0),
-        Column("share_strong", "strong share", high=1.0),
-        Column("probes", "probes", 1.0, 0, is_optional=True),
-        Column("idle_messages", "idle messages", 1.0, 0, is_optional=True),
-        Column("reports", "reports", 1.0, 0, is_optional=True),
-        Column("polls", "polls", 1.0, 0, is_optional=True),
-        Column("messages_per_flow", "messages, a flow", 1.0, 2, is_optional=True),
-    ),
-    series=(
-        Column("queue", "flows at all servers"),
-        Column("ended_fct_us_mean", "completion time of the flows that ended, s", 1e6),
-        Column("weight_strong", "part of the weights on the strong servers"),
-    ),
-)
-
 
 MOST_FLOWS = 5_000_000
 """Flows that an interval may have on average: more fill the memory, and take seconds a step."""
@@ -95,12 +69,14 @@ class BalancingTask:
         controlled: Numbers of the controlled balancers.
         n_agents: One, or as many as balancers are controlled.
         others: Rule of the balancers that are not controlled.
+        decides: Some of `dcgym.tasks.balancing.service.DECISIONS`.
 
     Attributes:
         scenario: The pool.
         rules: Rule of each balancer.
         lead_in_rules: The same with SED in the place of the controlled balancers.
         weight_map: What one balancer's part of an action means.
+        service: What the part of an action about servers in service means; None without it.
         action_map: What an agent's action means.
         observation: What one balancer observes.
         rate_per_s: Flows a second that a balancer gets on average.
@@ -118,6 +94,7 @@ class BalancingTask:
         controlled: Sequence[int] | None = None,
         n_agents: int | None = None,
         others: str = "sed",
+        decides: Sequence[str] = ("weights",),
     ) -> None:
         self.settings = settings
         self.scenario = make_scenario(settings.scenario)
@@ -139,19 +116,24 @@ class BalancingTask:
         self.interval_ns = settings.interval_ns
         self.rate_per_s = sum(self.scenario.rates_per_s) / n_balancers
         self.weight_map: WeightMap = make_weight_map(settings.action, self.n_servers)
-        self.action_map: WeightMap = make_weight_map(
-            settings.action, self.n_servers * self.balancers_per_agent
+        weights = make_weight_map(settings.action, self.n_servers * self.balancers_per_agent)
+        self.service = (
+            ServiceMap(weights, self.n_servers, decides) if "eligible" in decides else None
         )
+        self.action_map: WeightMap = weights if self.service is None else self.service
         groups = self.scenario.server_groups
         # Policies ask for these at every step.
         self._configured_weights = self._of_agent([one.configured_weight for one in groups])
         self._workers = self._of_agent([one.workers for one in groups])
-        self.observation = BalancerObservation(self.n_servers)
+        self.observation = BalancerObservation(self.n_servers, settings.features)
         self.action_space: gym.Space[npt.NDArray[np.generic]] = self.action_map.space
+        self.observation_space = self._observation_space()
+
+    def _observation_space(self) -> gym.spaces.Box:
         one, times = self.observation.space, self.balancers_per_agent
-        self.observation_space = gym.spaces.Box(
-            np.tile(one.low, times), np.tile(one.high, times), dtype=np.float32
-        )
+        serving = np.ones(0 if self.service is None else self.n_servers, np.float32)
+        low = np.append(np.tile(one.low, times), -serving)
+        return gym.spaces.Box(low, np.append(np.tile(one.high, times), serving), dtype=np.float32)
 
     def __deepcopy__(self, memo: dict[int, object]) -> BalancingTask:
         """Return the task: it holds no state of an episode."""
@@ -173,16 +155,17 @@ class BalancingTask:
 
     @property
     def rows(self) -> RowLayout | None:
-        """Where the row of each server is; None where an agent sees several balancers."""
-        return self.observation.rows if self.balancers_per_agent == 1 else None
+        """Where the row of each server is; None where an agent sees or decides more than one."""
+        is_row = self.balancers_per_agent == 1 and self.service is None
+        return self.observation.rows if is_row else None
 
     @property
     def observation_labels(self) -> list[str]:
         """Name of each position of an observation, with its balancer where there are several."""
         labels = self.observation.labels
-        if self.balancers_per_agent == 1:
-            return labels
-        return [f"balancer{agent}.{label}" for agent in self.controlled for label in labels]
+        if self.balancers_per_agent > 1:
+            labels = [f"balancer{agent}.{label}" for agent in self.controlled for label in labels]
+        return labels if self.service is None else labels + self.service.labels
 
     def make_reward(self, has_shadow: bool) -> Reward[LoadInputs, FloatArray]:
         """Return terms and weights.
@@ -233,6 +216,8 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     `Box(12 N + 5)`, float32: what the balancer measured itself. Per server the flows it tracks and
     five reductions each of sampled flow durations and completion times, then five of the times
     between new flows, all squashed to 0..1 by ``x / (x + scale)``, then the last action, -1 to 1.
+    With another list of ``features`` (`dcgym.tasks.balancing.features`) those of servers stand in
+    its order, server by server; then those of the balancer, and the last action.
 
     | position | meaning | scale |
     |---|---|---|
@@ -275,7 +260,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     |---|---|
     | reward_terms | each term times its weight; they add up to the reward |
     | metrics | of the interval: flows, completed; ended_fct_us_mean of those completed, else NaN |
-    | metrics | at its end: queue, jain, overprovision, utilisation |
+    | metrics | at its end: queue, jain, overprovision, utilisation; servers out_of_service |
     | metrics | since the episode began: untracked, rejected, pcc_violations |
     | servers | what the balancer measured, in plain units, for slow loops such as HLB |
     | weights | the weights in force |
@@ -289,6 +274,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | backend | "simulation"; "emulation": BPF balancers and HTTP servers in real time; a function |
     | | that makes a twin of a scenario and a number of pools |
     | interval | control interval, such as "250ms" |
+    | features | what is observed, in this order; ``d_`` before a name shows its change |
     | reward | a term, a list of terms, or a mapping term to weight; None for the default |
     | action | "continuous" or "discrete" |
     | rule | rule of the controlled balancer; "weighted" uses the action |
@@ -335,7 +321,8 @@ def each_balancer(settings: PoolSettings) -> BalancingTask:
     return BalancingTask(settings)
 
 
-def central_load_balancing(settings: PoolSettings) -> BalancingTask:
+# Long because its docstring is the page of the environment.
+def central_load_balancing(settings: CentralLoadBalancingSettings) -> BalancingTask:
     """Weigh the servers of all balancers at once: one agent that sees what all of them see.
 
     ## Description
@@ -347,12 +334,21 @@ def central_load_balancing(settings: PoolSettings) -> BalancingTask:
     One weight per balancer and server, balancer by balancer: `Box(-1, 1, (M * N,))` or
     `MultiDiscrete([3] * (M * N))`, with the scales of `dcgym/LoadBalancing-v1`.
 
+    With ``decides=("weights", "eligible")`` one number per server follows, with ``"eligible"``
+    alone it is all there is: which servers are in service, for all balancers. With
+    ``action="continuous"`` 0 or more of -1 to 1 means yes, with "discrete" 1 of 0 and 1. The
+    others take no new flow and serve those that they have. An action that leaves none in service
+    leaves all. What an event has drained or removed stays away. Without weights to decide, rules
+    with learned weights have equal ones.
+
     ## Observation Space
-    `Box(M * (12 N + 5))`, float32: the observations of `dcgym/LoadBalancing-v1`, one balancer after
-    the other.
+    `Box(M * (12 N + 5))`, float32, or of another size with other ``features``: the observations of
+    `dcgym/LoadBalancing-v1`, one balancer after the other. Where ``decides`` has "eligible", the
+    last action about each server follows, N numbers from -1 to 1.
 
     ## Rewards
-    The mean over the balancers of the reward that each would get.
+    The mean over the balancers of the reward that each would get. The term `in_service` says what
+    servers cost: minus the part of them that take new flows.
 
     ## Starting State
     As `dcgym/LoadBalancing-v1`.
@@ -364,8 +360,9 @@ def central_load_balancing(settings: PoolSettings) -> BalancingTask:
     As `dcgym/LoadBalancing-v1`; ``servers`` and ``weights`` hold a row per balancer and server.
 
     ## Arguments
-    Those of `dcgym/LoadBalancing-v1` without ``others`` and ``balancer``; flows that start within
-    ``warm_up`` are left out of `flow_records`.
+    Those of `dcgym/LoadBalancing-v1` without ``others`` and ``balancer``, and ``decides``:
+    "weights", "eligible" or both. Flows that start within ``warm_up`` are left out of
+    `flow_records`.
 
     ## Version History
     - v1: default reward and scenario; episodes begin with a pool at work; `fct_us_mean` is measured
@@ -374,4 +371,4 @@ def central_load_balancing(settings: PoolSettings) -> BalancingTask:
     Args:
         settings: The arguments above.
     """
-    return BalancingTask(settings, n_agents=1)
+    return BalancingTask(settings, n_agents=1, decides=settings.decides)

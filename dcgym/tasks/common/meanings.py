@@ -51,6 +51,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "Remaining work of the fullest server over the mean of all, averaged over time.",
     ),
     "rejected": (LOW, "Requests that full servers refused, sum over the run."),
+    "out_of_service": (NEITHER, "Servers that take no new flows, mean over the run."),
     "share_strong": (NEITHER, "Part of the flows that strong servers got."),
     "probes": (NEITHER, "Probes that balancers sent to servers, sum over the run."),
     "idle_messages": (NEITHER, "Messages of servers that had nothing to do, sum over the run."),

@@ -10,9 +10,10 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_int, check_list
+from dcgym.config import check_in, check_int
 from dcgym.defaults import Default
 from dcgym.errors import ConfigError
+from dcgym.tasks.common.features import check_features
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward, RewardSpec
 from dcgym.tasks.common.settings import Duration
@@ -84,11 +85,7 @@ class FlowSettings(TrafficSettings):
         super().__post_init__()
         check_int("flows", self.flows, 1, MOST_FLOWS)
         FLOW_ACTIONS.find(self.action)
-        names = check_list("features", self.features, ", ".join(FLOW_FEATURES.names()))
-        if not names:
-            raise ConfigError("features", self.features, FLOW_FEATURES.names())
-        for name in names:
-            check_in("features", name, FLOW_FEATURES.names())
+        check_features(self.features, FLOW_FEATURES.names())
         check_int("history", self.history, 1, MOST_HISTORY)
         Reward(self.reward, FLOW_REWARDS)
         if self.lease_ns <= self.interval_ns:

@@ -30,9 +30,9 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_in, check_list
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
+from dcgym.tasks.common.features import Changes, ShownFeatures, check_features, with_changes
 from dcgym.tasks.network.interval import Interval
 
 __all__ = [
@@ -51,7 +51,6 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-DELTA_PREFIX = "d_"
 FLOW_MATRIX = "flow_matrix"
 # It is held in several places: 64 bytes an entry in all.
 MOST_ENTRIES = 20_000_000
@@ -125,8 +124,7 @@ FEATURES.add("rx_rate", Ratio("rx_bytes", LINK_BYTES), "receiving rate, over the
 
 def feature_names() -> list[str]:
     """List all names that an observation may be made of."""
-    names = FEATURES.names()
-    return [*names, *(DELTA_PREFIX + name for name in names), FLOW_MATRIX, PROBE_RTT]
+    return [*with_changes(FEATURES.names()), FLOW_MATRIX, PROBE_RTT]
 
 
 @dataclass(frozen=True)
@@ -173,12 +171,8 @@ class FeatureSet:
         self.names = check_feature_names(names)
         self.has_flow_matrix = FLOW_MATRIX in self.names
         self._n_probes = n_probes if PROBE_RTT in self.names else 0
-        self._columns = tuple(name for name in self.names if name not in (FLOW_MATRIX, PROBE_RTT))
-        self._base = tuple(dict.fromkeys(name.removeprefix(DELTA_PREFIX) for name in self._columns))
-        # Number of each column's feature among these, and whether its change is shown.
-        self._shown = tuple(
-            (self._base.index(name.removeprefix(DELTA_PREFIX)), self._is_delta(name))
-            for name in self._columns
+        self._shown = ShownFeatures(
+            tuple(name for name in self.names if name not in (FLOW_MATRIX, PROBE_RTT))
         )
         self._rows = list(range(n_ports) if rows is None else rows)
         self._has_all_rows = self._rows == list(range(n_ports))
@@ -187,17 +181,15 @@ class FeatureSet:
         self._settings = list(
             (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
         )
-        self._has_deltas = any(self._is_delta(name) for name in self._columns)
-        # Features of the last observation, and of the one before it, (E, F, P).
-        self._now: FloatArray | None = None
-        self._last: FloatArray | None = None
+        # Of features, (E, F, P).
+        self._changes: Changes[FloatArray] = Changes()
         low = self._low = self._lowest()
         self.space = gym.spaces.Box(low, np.ones_like(low), dtype=np.float32)
 
     @property
     def labels(self) -> list[str]:
         """Name each position of the observation, as `port0.backlog` or `host3.rate`."""
-        names = [f"port{port}.{name}" for port in self._rows for name in self._columns]
+        names = [f"port{port}.{name}" for port in self._rows for name in self._shown.names]
         if self.has_flow_matrix:
             names += [
                 f"port{port}.host{host}" for port in self._rows for host in range(self._n_hosts)
@@ -223,22 +215,22 @@ class FeatureSet:
                 observed before. None for all.
         """
         if interval.compiled is not None and measured is None and isinstance(is_first, bool):
-            last = None if is_first or not self._has_deltas else self._now
-            observation, now = interval.compiled(settings, last)
-            if self._has_deltas:
-                self._last, self._now = now if is_first else self._now, now
+            observation, now = interval.compiled(settings, None if is_first else self.last_ratios)
+            if self._shown.has_changes:
+                self._changes.note(now, is_first)
             return observation
-        n_rows, n_columns, lead = len(self._rows), len(self._columns), settings.shape[:-1]
-        values = np.empty((*lead, len(self._base), n_rows))
-        for number, name in enumerate(self._base):
+        columns, measured_names = self._shown.columns, self._shown.measured
+        n_rows, n_columns, lead = len(self._rows), len(columns), settings.shape[:-1]
+        values = np.empty((*lead, len(measured_names), n_rows))
+        for number, name in enumerate(measured_names):
             one = FEATURES[name](interval)
             values[..., number, :] = one if self._has_all_rows else one[..., self._rows]
-        if self._has_deltas:
-            self._remember(values, is_first, measured)
+        if self._shown.has_changes:
+            self._changes.note(values, is_first, measured)
         end = n_rows * n_columns
         observation = np.empty((*lead, len(self._low)), np.float32)
         rows = observation[..., :end].reshape(*lead, n_rows, n_columns)
-        for column, (number, is_change) in enumerate(self._shown):
+        for column, (number, is_change) in enumerate(columns):
             rows[..., column] = self._change(number) if is_change else values[..., number, :]
         tail = observation.shape[-1] - settings.shape[-1]
         if self.has_flow_matrix:
@@ -253,7 +245,7 @@ class FeatureSet:
     @property
     def last_ratios(self) -> FloatArray | None:
         """What changes of the next observation are relative to, (E, F, P); None without any."""
-        return self._now if self._has_deltas else None
+        return self._changes.now if self._shown.has_changes else None
 
     def note_ratios(self, ratios: FloatArray) -> None:
         """Take in what native code has made an observation of.
@@ -261,32 +253,21 @@ class FeatureSet:
         Args:
             ratios: Of all copies, none of which is at its beginning, (E, F, P).
         """
-        if self._has_deltas:
-            self._last, self._now = self._now, ratios
+        if self._shown.has_changes:
+            self._changes.note(ratios)
 
     def ratio_columns(self) -> RatioColumns | None:
         """Return what native code has to know; None where something else is observed too."""
-        features = tuple(FEATURES[name] for name in self._base)
+        features = tuple(FEATURES[name] for name in self._shown.measured)
         ratios = tuple(one for one in features if isinstance(one, Ratio))
         if len(ratios) < len(features) or self.has_flow_matrix or self._n_probes:
             return None
-        return RatioColumns(ratios, self._shown, tuple(self._rows))
-
-    def _remember(self, now: FloatArray, is_first: bool | Mask, measured: Mask | None) -> None:
-        """Keep what was observed, and what before it, to which changes are relative."""
-        last = now if self._now is None else self._now
-        if measured is None:
-            self._last = now if is_first is True else last
-        else:
-            new, first = measured[:, None, None], np.asarray(is_first)[..., None, None]
-            before = now if self._last is None else self._last
-            # Copies that are not measured keep what their last observation was made of.
-            self._last = np.where(new, np.where(first, now, last), before)
-        self._now = now
+        return RatioColumns(ratios, self._shown.columns, tuple(self._rows))
 
     def _change(self, number: int) -> FloatArray:
-        assert self._now is not None and self._last is not None
-        changes: FloatArray = self._now[..., number, :] - self._last[..., number, :]
+        now, last = self._changes.now, self._changes.last
+        assert now is not None and last is not None
+        changes: FloatArray = now[..., number, :] - last[..., number, :]
         return changes
 
     def _matrix(self, interval: Interval) -> FloatArray:
@@ -296,14 +277,11 @@ class FeatureSet:
         return _fraction(matrix, matrix.sum(axis=-1, keepdims=True))
 
     def _lowest(self) -> npt.NDArray[np.float32]:
-        columns = [-1.0 if self._is_delta(name) else 0.0 for name in self._columns]
         matrix = len(self._rows) * self._n_hosts if self.has_flow_matrix else 0
         others = np.zeros(matrix + self._n_probes + len(self._settings))
-        return np.concatenate([np.tile(columns, len(self._rows)), others]).astype(np.float32)
-
-    @staticmethod
-    def _is_delta(name: str) -> bool:
-        return name.startswith(DELTA_PREFIX)
+        return np.concatenate([np.tile(self._shown.lows, len(self._rows)), others]).astype(
+            np.float32
+        )
 
 
 def _check_matrix(names: Sequence[str], n_ports: int, n_hosts: int) -> None:
@@ -321,9 +299,4 @@ def check_feature_names(names: object) -> tuple[str, ...]:
     Raises:
         ConfigError: They are something else.
     """
-    chosen, known = check_list("features", names, "a list of feature names"), feature_names()
-    for name in chosen:
-        check_in("features", name, known)
-    if len(set(chosen)) != len(chosen):
-        raise ConfigError("features", chosen, "each feature once")
-    return tuple(chosen)
+    return check_features(names, feature_names(), least=0)

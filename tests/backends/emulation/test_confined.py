@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dcgym.backends.emulation.options import PoolOptions
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.tasks.balancing import make_scenario
 from dcgym.traffic import Flow, Plan
@@ -61,7 +62,7 @@ def test_an_application_finds_every_way_closed(make: Any, tmp_path: Path) -> Non
 def test_a_server_program_and_a_command_of_a_pool_find_every_way_closed() -> None:
     script = f'{sys.executable} {SCRIPT}; exec {sys.executable} -m http.server "$0"'
     program = ServerProgram(("sh", "-c", script, "<port>"), has_requests=False)
-    pool = EmulatedPool(make_scenario("testbed-7"), server_program=program)
+    pool = EmulatedPool(make_scenario("testbed-7"), options=PoolOptions(server_program=program))
     with contextlib.closing(pool):
         pool.reset([1])
         said = pool.execute("s1", "grep", "-m1", "clone3", f"{PROGRAMS_FOLDER}/s1/output")

@@ -41,8 +41,8 @@ EVENT = {"kind": "event", "threshold_ns": "30ms"}
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[EmulatedDevicePool]:
-    made = EmulatedDevicePool(POOL, **HORIZON)
+def pool(request: pytest.FixtureRequest) -> Iterator[EmulatedDevicePool]:
+    made = EmulatedDevicePool(POOL, hook=getattr(request, "param", "tc"), **HORIZON)
     yield made
     made.close()
 
@@ -83,6 +83,7 @@ def run_on(
     return sums
 
 
+@pytest.mark.parametrize("pool", ["xdp", "tc"], indirect=True)
 def test_weights_divide_requests_exactly_and_agents_report(pool: EmulatedDevicePool) -> None:
     seen = run(pool, "wrr")
     chosen = seen.chosen[0]
@@ -288,6 +289,7 @@ def test_what_only_the_twin_can_do_is_refused() -> None:
         (POOL, {"n_envs": 2}, "n_envs"),
         (POOL, {"transport": "sctp"}, "transport"),
         (POOL, {"work": "hard"}, "work"),
+        (POOL, {"hook": "nic"}, "hook"),
         ({"preset": "p4mite-micro"}, {"work": "burnt"}, "work"),
     ):
         with pytest.raises(ConfigError, match=field):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
+from dcgym.backends.emulation.options import PoolOptions
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.wire.messages import Drops, ReadDrops
 from dcgym.errors import CommandError
@@ -144,7 +145,7 @@ def test_requests_and_answers_pass_a_narrow_hop_behind_a_vip() -> None:
     """What switches say of a server's packet is for the VIP: balancers know whose it was."""
     scenario = make_scenario("testbed-7").changed(balancers=3, families=("ipv4", "ipv6"))
     network = pod(1, 3, [3, 4], rate="100Mbit", tiers={"rack": {"mtu": MTU_BYTES}})
-    running = RunningPod(network, scenario)
+    running = RunningPod(network, scenario, PoolOptions())
     try:
         for writer in running.writers:
             writer.begin(np.ones(7, bool))

@@ -15,10 +15,11 @@ from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.errors import BackendError, ConfigError
 from dcgym.suites.checks import check_suite
 from dcgym.suites.twin_error import twin_error_suite
-from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing import Resource, ServerGroup, make_scenario
 from dcgym.tasks.balancing.protocol import PoolSummary
 from dcgym.tasks.balancing.records import OUTCOMES
-from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE
+from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE, Application, Stage
+from dcgym.traffic.sizes import constant
 from tests.support.pools import filled
 from tests.support.source_tree import ROOT
 
@@ -47,6 +48,17 @@ def test_truth_counts_flows_and_estimates_their_work() -> None:
     np.testing.assert_allclose(parts.sum(axis=0), truth.remaining_ns[0])
     assert parts[1, 0] == pytest.approx(3 * parts[0, 0])
     np.testing.assert_array_equal(truth.busy_workers[0], [2, 0, 0, 4, 0, 0, 0])
+
+
+def test_work_at_every_resource_counts() -> None:
+    resources = (Resource("cpu", 2), Resource("disk", 2, 0.5), Resource("gpu", speed=4.0))
+    stages = tuple(Stage(one.name, constant("8ms")) for one in resources)
+    groups = (ServerGroup("a", 7, resources),)
+    servers = PoolServers(
+        TESTBED.changed(groups=groups, applications=(Application("a", stages),)), 0
+    )
+    found = servers.remaining_ns(rows(3, 0, 0, 0, 0, 0, 0))
+    np.testing.assert_allclose(found[:2], [3 * (4 + 8 + 2) * MS, 0])
 
 
 def test_averages_are_over_the_samples_after_the_warm_up() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import dcgym
+from dcgym.backends.emulation.options import PoolOptions
 from dcgym.backends.emulation.pool.backend import EmulatedPool
 from dcgym.backends.emulation.wire.messages import ChangeServer, Done
 from dcgym.backends.records import SUMMARY
@@ -33,7 +34,9 @@ def pool_of(program: ServerProgram, load: float = 0.05) -> EmulatedPool:
     scenario = make_scenario("testbed-7", load=load)
     weak, strong = scenario.pool.groups
     smaller = scenario.changed(groups=(replace(weak, count=1), replace(strong, count=2)))
-    return EmulatedPool(smaller, server_program=program, horizon_ns=60_000 * MS)
+    return EmulatedPool(
+        smaller, horizon_ns=60_000 * MS, options=PoolOptions(server_program=program)
+    )
 
 
 def begin(pool: EmulatedPool) -> EmulatedPool:
@@ -196,7 +199,7 @@ def test_an_episode_leaves_nothing_to_the_next(web_servers: EmulatedPool) -> Non
 )
 def test_wrong_programs_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        EmulatedPool("testbed-7", server_program=fields)
+        EmulatedPool("testbed-7", options=PoolOptions(server_program=fields))
 
 
 @needs_nginx
@@ -221,9 +224,10 @@ def test_programs_survive_plain_data_and_have_the_speed_that_they_have() -> None
     program = ServerProgram(("serve", "<port>"), {"page": "<host>"})
     assert ServerProgram.from_dict(program.to_dict()) == program
     assert program.filled("<folder>/page", "s3", 80) == f"{PROGRAMS_FOLDER}/s3/page"
+    options = PoolOptions(server_program=program)
     slower = make_scenario("testbed-7").changed(events=(Event(10**9, "capacity", "all", 0.5),))
     with pytest.raises(ConfigError, match=r"event.kind: value 'capacity'"):
-        EmulatedPool(slower, server_program=program)
+        EmulatedPool(slower, options=options)
     datagrams = make_scenario("testbed-7").changed(transport="udp")
     with pytest.raises(ConfigError, match=r"scenario.transport: value 'udp'"):
-        EmulatedPool(datagrams, server_program=program)
+        EmulatedPool(datagrams, options=options)

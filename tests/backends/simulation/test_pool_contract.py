@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +12,13 @@ from dcgym.backends.records import EVENT_RECORDS, FIDELITY, FLOWS, RecordKind
 from dcgym.backends.registry import POOLS, make_backend
 from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.errors import ConfigError
+from dcgym.native import require
 from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
-from dcgym.tasks.balancing import Resource, ServerGroup, Vip, make_scenario
+from dcgym.tasks.balancing import Event, Resource, ServerGroup, Vip, make_scenario
 from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
 from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.http.resources import MAX_RESOURCES
 from dcgym.traffic.sizes import constant
 from tests.support.pools import pool, run
 
@@ -158,20 +159,13 @@ def test_three_resources_are_a_tandem_of_queues() -> None:
     assert np.median(times_ns) == pytest.approx(8.5e6, rel=1e-3) and times_ns.min() > 8.499e6
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"vips": (Vip("a"), Vip("b"))}, "scenario.vips: value 2"),
-        ({"resources": tuple(map(Resource, ("cpu", *"abcdefgh")))}, "at most 8"),
-    ],
-)
-def test_what_the_compiled_twin_lacks_is_refused(change: dict[str, Any], message: str) -> None:
-    scenario = make_scenario("yao-sim-8")
-    if "resources" in change:
-        groups = tuple(replace(group, **change) for group in scenario.pool.groups)
-        change = {"groups": groups}
-    with pytest.raises(ConfigError, match=message):
-        BalancingTwin(scenario.changed(**change))
+def test_the_compiled_twin_has_one_virtual_address() -> None:
+    with pytest.raises(ConfigError, match=r"scenario\.vips: value 2"):
+        BalancingTwin(make_scenario("yao-sim-8").changed(vips=(Vip("a"), Vip("b"))))
+
+
+def test_native_servers_have_room_for_as_many_resources() -> None:
+    assert require("_simulation").MAX_RESOURCES == MAX_RESOURCES
 
 
 def test_the_kernel_has_all_rules_but_those_that_need_the_truth() -> None:
@@ -188,6 +182,9 @@ def test_a_command_that_is_refused_leaves_the_others_undone(twin: BalancingTwin)
         twin.apply(PoolCommands(rules="wcmp", weights=-learned))
     with pytest.raises(ConfigError, match="assignments: value"):
         twin.apply(PoolCommands(rules="wcmp", assignments=[8, 8, 8]))
+    for eligible in (np.zeros((3, 8), bool), np.ones((2, 8), bool), np.ones((3, 8))):
+        with pytest.raises(ConfigError, match="eligible: value"):
+            twin.apply(PoolCommands(rules="wcmp", eligible=eligible))
     np.testing.assert_array_equal(twin.read().seen.weights, before)
 
 
@@ -216,3 +213,33 @@ def test_kinds_of_records_that_a_backend_lacks_are_refused(twin: BalancingTwin) 
     allowed = "flows, open_flows, summary, events, fidelity"
     with pytest.raises(ConfigError, match=f"^kind: value mine .*one of {allowed}"):
         twin.records(kind)
+
+
+def test_servers_in_service_are_chosen_copy_by_copy(twin: BalancingTwin) -> None:
+    chosen = np.arange(8) >= np.array([[0], [6], [7]])
+    twin.apply(PoolCommands(rules="sed", eligible=chosen))
+    assert (twin.read().seen.eligible == chosen).all()
+    twin.apply(PoolCommands(eligible=np.ones((3, 8), bool)), np.array([False, True, False]))
+    chosen[1] = True
+    twin.advance(60 * SECOND)
+    flows = twin.read().seen.flows.sum(axis=1)
+    # An event drains the second one soon.
+    assert not flows[~chosen].any() and np.delete(flows[:2], 1, axis=1).all() and flows[2, 7] > 100
+    twin.reset([None, None, 5])
+    assert twin.read().seen.eligible[2].all()
+
+
+def test_a_server_out_of_service_is_one_that_is_drained() -> None:
+    scenario = make_scenario("yao-sim-8", load=0.3)
+    drained = scenario.changed(events=(Event(0, "drain-server", 0),))
+    flows = []
+    for each in (scenario, drained):
+        twin = BalancingTwin(each, record_limit=10**5)
+        twin.reset(7)
+        twin.apply(PoolCommands(rules="sed"))
+        if each is scenario:
+            twin.apply(PoolCommands(eligible=np.arange(8)[None] > 0))
+        twin.advance(60 * SECOND)
+        flows.append(twin.records(FLOWS))
+    assert len(flows[0]) > 100 and 0 not in flows[0]["server"]
+    np.testing.assert_array_equal(*flows)

@@ -6,15 +6,20 @@ It is what the servers run on; here without sockets and clocks, so that every fi
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dcgym.backends.records import FLOWS
+from dcgym.backends.simulation.plain import resource_rows
 from dcgym.native import require
-from dcgym.tasks.balancing import server_group
+from dcgym.tasks.balancing import ServerGroup, server_group
+from dcgym.tasks.balancing.arrivals import draw_arrivals
+from dcgym.tasks.balancing.records import COMPLETED
 from dcgym.traffic.analysis.processor_sharing import sharing_times
-from dcgym.traffic.http import Application, Stage
+from dcgym.traffic.http import Application, Resource, Stage
 from dcgym.traffic.sizes import exponential
 from tests.support.pools import means_us, pool, run
 
@@ -31,17 +36,44 @@ def ends_ns(
     demands_ns: IntArray,
     workers: int = 1,
     slots: int = 1,
-    resources: str = "c",
+    stages: str = "c",
     period_ns: int = 4 * MS,
     change: tuple[int, float, float] = (0, 1.0, 0.0),
 ) -> IntArray:
-    """Return when each job ends; resources holds "c" (CPU) or "i" (I/O) for each stage."""
-    stages = np.ascontiguousarray(demands_ns.reshape(len(arrivals_ns), -1))
-    is_cpu = [resource == "c" for resource in resources]
+    """Return when each job ends; stages holds "c" (CPU) or "i" (I/O) for each of its stages."""
+    resources = (
+        Resource("c", workers, 1.0, "processor-sharing", slots),
+        Resource("i", discipline="processor-sharing"),
+    )
+    return ends_at_ns(resources, arrivals_ns, demands_ns, list(stages), period_ns, change)
+
+
+def ends_at_ns(
+    resources: Sequence[Resource],
+    arrivals_ns: IntArray,
+    demands_ns: IntArray,
+    stages: Sequence[str],
+    period_ns: int = 4 * MS,
+    change: tuple[int, float, float] = (0, 1.0, 0.0),
+) -> IntArray:
+    """Return when each job ends, below 0 where it is refused; stages are names of resources."""
+    demands = np.ascontiguousarray(demands_ns.reshape(len(arrivals_ns), -1))
+    names = [one.name for one in resources]
+    numbers = [names.index(name) for name in stages]
     found: IntArray = require("_simulation").station_ends(
-        workers, slots, arrivals_ns, stages, is_cpu, period_ns, *change
+        resource_rows(resources), arrivals_ns, demands, numbers, period_ns, *change
     )
     return found
+
+
+def fifo_ends(arrivals_ns: IntArray, demands_ns: IntArray, workers: int) -> IntArray:
+    """Return when each job leaves a queue in front of some workers (Kiefer and Wolfowitz)."""
+    free = [0] * workers
+    ends = np.zeros(len(arrivals_ns), np.int64)
+    for job in np.argsort(arrivals_ns, kind="stable"):
+        ends[job] = max(arrivals_ns[job], heapq.heappop(free)) + demands_ns[job]
+        heapq.heappush(free, int(ends[job]))
+    return ends
 
 
 def poisson(load: float, seed: int = 0, mean_ns: float = MS) -> tuple[IntArray, IntArray]:
@@ -54,15 +86,41 @@ def poisson(load: float, seed: int = 0, mean_ns: float = MS) -> tuple[IntArray, 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_fifo_is_the_recursion_of_kiefer_and_wolfowitz(workers: int) -> None:
     arrivals, demands = poisson(0.9 * workers)
-    free = [0] * workers
-    expected = []
-    for arrival, demand in zip(arrivals.tolist(), demands.tolist(), strict=True):
-        end = max(arrival, heapq.heappop(free)) + demand
-        heapq.heappush(free, end)
-        expected.append(end)
     found = ends_ns(arrivals, demands, workers, slots=workers)
     # Ends are rounded up to whole nanoseconds from sums of doubles.
-    assert np.abs(found - expected).max() <= 2
+    assert np.abs(found - fifo_ends(arrivals, demands, workers)).max() <= 2
+
+
+def test_three_resources_are_queues_in_a_row() -> None:
+    resources = (Resource("cpu"), Resource("disk", 2), Resource("gpu", speed=2.0))
+    arrivals, cpu = poisson(0.8)
+    draw = np.random.default_rng(1)
+    disk, gpu = np.ceil(draw.exponential([1.6 * MS, 1.4 * MS], (N, 2))).astype(np.int64).T
+    found = ends_at_ns(
+        resources, arrivals, np.stack([cpu, disk, gpu], axis=1), ("cpu", "disk", "gpu")
+    )
+    ends = fifo_ends(fifo_ends(arrivals, cpu, 1), disk, 2)
+    ends = fifo_ends(ends, -(-gpu // 2), 1)
+    # A nanosecond of rounding for each job of a busy period: none has so many.
+    assert np.abs(found - ends).max() <= N
+
+
+def test_a_later_resource_refuses_what_is_beyond_its_limit() -> None:
+    resources = (Resource("cpu", 4), Resource("disk", limit=2), Resource("gpu", limit=1))
+    stages = np.tile([MS, 10 * MS, 5 * MS], (4, 1)) + np.array([[i, 0, 0] for i in range(4)])
+    found = ends_at_ns(resources, np.zeros(4, np.int64), stages, ("cpu", "disk", "gpu"))
+    # One at the disk and one behind it; the others come while both are there.
+    assert found.tolist() == [16 * MS, 26 * MS, -(MS + 2), -(MS + 3)]
+
+
+def test_capacity_is_that_of_the_first_resource() -> None:
+    resources = (Resource("cpu"), Resource("gpu"))
+    found = ends_at_ns(
+        resources, np.zeros(1, np.int64), np.array([2 * MS, 2 * MS]), ("gpu", "cpu"),
+        change=(1, 0.5, 1.0),
+    )  # fmt: skip
+    # Half the speed, and half of the processor.
+    assert found.tolist() == [2 * MS + 8 * MS]
 
 
 def test_sharing_is_exact() -> None:
@@ -91,7 +149,7 @@ def test_when_the_owner_looks_changes_nothing(period_ns: int) -> None:
 
 def test_the_device_is_shared_by_all_that_are_in_io() -> None:
     arrivals, demands = poisson(0.8)
-    found = ends_ns(arrivals, demands, workers=4, slots=4, resources="i") - arrivals
+    found = ends_ns(arrivals, demands, workers=4, slots=4, stages="i") - arrivals
     np.testing.assert_allclose(found, sharing_times(arrivals, demands), atol=100)
 
 
@@ -99,7 +157,7 @@ def test_a_slot_that_comes_free_is_the_waiting_ones() -> None:
     # On the CPU: 0-1 ms the first, 1-5 the second, 5-6 the third, though the first is back from
     # I/O at 3 ms; then the first again, and behind it the last stages of the others, of no work.
     stages = np.array([[MS, 2 * MS, MS], [4 * MS, 0, 0], [MS, 0, 0]])
-    found = ends_ns(np.zeros(3, np.int64), stages, resources="cic")
+    found = ends_ns(np.zeros(3, np.int64), stages, stages="cic")
     assert found.tolist() == [7 * MS] * 3
 
 
@@ -117,6 +175,30 @@ def test_capacity_changes_while_jobs_are_served() -> None:
 def test_jobs_of_no_work_end_at_once() -> None:
     arrivals = np.array([5, 6, 7])
     assert ends_ns(arrivals, np.zeros(3, np.int64)).tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_the_twin_and_the_station_serve_three_resources_alike(limit: int | None) -> None:
+    resources = (
+        Resource("cpu", 2, 0.5),
+        Resource("disk", 2, limit=limit),
+        Resource("gpu", 1, 4.0, "processor-sharing", 3),
+    )
+    names = ("cpu", "disk", "gpu", "cpu")
+    times = [exponential(f"{ms}ms") for ms in (5, 14, 20, 1)]
+    stages = tuple(map(Stage, names, times))
+    scenario = pool(ServerGroup("g", 1, resources), applications=(Application("staged", stages),))
+    twin = run(scenario, seconds=60, envs=1, warm_up_ns=0, record_limit=10**5)
+    drawn = draw_arrivals(scenario, 100, 60 * 10**9)
+    found = ends_at_ns(
+        resources, drawn["arrival_ns"].astype(np.int64), drawn["demand_ns"][:, :4], names
+    )
+    flows = np.sort(twin.records(FLOWS), order="flow")
+    ends = np.where(flows["outcome"] == COMPLETED, flows["end_ns"], -flows["end_ns"])
+    same = found[flows["flow"].astype(int)]
+    assert (same < 0).any() == (limit is not None)
+    # The twin serves them to the same nanosecond: nothing else takes time here.
+    np.testing.assert_array_equal(ends, same)
 
 
 @pytest.mark.parametrize("discipline", ["fifo", "processor-sharing"])

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from dcgym.backends.emulation import capabilities
-from dcgym.backends.emulation.pool.checks import check_events, check_rule
+from dcgym.backends.emulation.options import PoolOptions
+from dcgym.backends.emulation.pool.checks import check_rule, check_scenario
 from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import ConfigError
@@ -240,20 +241,21 @@ def test_the_message_rules_are_the_same_bit_for_bit_beside_others() -> None:
 def test_the_emulation_refuses_what_a_rule_lacks_in_one_line(
     rule: str, transport: str, has_program: bool, message: str
 ) -> None:
+    options = PoolOptions(server_program="nginx" if has_program else None)
     with pytest.raises(ConfigError, match=f"rule: value '{rule}'.*{message}") as refused:
-        check_rule(rule, servers(transport=transport), has_program)
+        check_rule(rule, servers(transport=transport), options)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("rule", MESSAGE_RULES)
 def test_the_emulation_has_the_rules_with_messages(rule: str) -> None:
-    check_rule(rule, servers())
+    check_rule(rule, servers(), PoolOptions())
     assert rule in capabilities.POOL.rules
 
 
 def test_the_emulation_refuses_events_that_it_cannot_make_happen() -> None:
     for kind in TWIN_EVENTS:
         with pytest.raises(ConfigError, match=f"event.kind: value '{kind}'"):
-            check_events(servers(events=(Event(0, kind, 0, 1.0),)))
+            check_scenario(servers(events=(Event(0, kind, 0, 1.0),)), PoolOptions())
     for kind in ("capacity", *SERVER_FAULTS):
-        check_events(servers(events=(Event(0, kind, 0, 0.5),)))
+        check_scenario(servers(events=(Event(0, kind, 0, 0.5),)), PoolOptions())

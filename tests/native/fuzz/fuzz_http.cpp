@@ -58,13 +58,14 @@ Response read_response(std::string_view stream, std::size_t piece) {
 }
 
 void check_query(std::string_view text) {
-    const auto work = dcgym::parse_work(text);
+    static const std::vector<std::string> names{"cpu", "io", "gpu-0"};
+    const auto work = dcgym::parse_work(text, names);
     if (!work)
         return;
-    const std::string written = dcgym::work_query(work->stages, work->bytes);
-    const auto again = dcgym::parse_work(written);
+    const std::string written = dcgym::work_query(work->stages, work->bytes, names);
+    const auto again = dcgym::parse_work(written, names);
     require(again && again->bytes == work->bytes && again->stages.size() == work->stages.size());
-    require(dcgym::work_query(again->stages, again->bytes) == written);
+    require(dcgym::work_query(again->stages, again->bytes, names) == written);
 }
 
 } // namespace

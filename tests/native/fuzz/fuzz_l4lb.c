@@ -163,9 +163,8 @@ static void begin(const __u8 *settings) {
         .witness_mask = N_WITNESSES - 1,
         .collects = 1,
         .tracks = !(settings[2] & 1),
-        .consistency = devices_on ? DCGYM_LB_BY_TABLE : (settings[2] >> 1) % 5,
+        .consistency = devices_on ? DCGYM_LB_BY_TABLE : (settings[2] >> 1) % 4,
         .devices = devices_on,
-        .quic_id_bytes = 8,
         .delivery = settings[2] & 64 ? DCGYM_LB_IPIP : DCGYM_LB_L2,
     };
     set_constants(&constants, &settings_now, sizeof(settings_now));

@@ -28,7 +28,6 @@ def refusal(balancer: Any, peer: int) -> str:
 
 
 def main() -> None:
-    request: dict[str, Any] = json.load(sys.stdin)
     quiet()
     ip("link add br0 type bridge", "link set dev br0 up")
     nodes = {number: join(number, number in (1, 2)) for number in (1, 2, BALANCER, CLIENT)}
@@ -37,9 +36,7 @@ def main() -> None:
     within(nodes[CLIENT], lambda: run(f"ip neigh add {VIP} lladdr 02:dc:00:00:00:09 dev eth0"))
     for number in (1, 2):
         serve(nodes[number], number)
-    balancer = require().Balancer(
-        str(bpf_object("l4lb")), "02:dc:00:00:00:09", hook=request["hook"]
-    )
+    balancer = require().Balancer(str(bpf_object("l4lb")), "02:dc:00:00:00:09", hook="xdp")
     for protocol in ("tcp", "udp"):
         balancer.add_vip(0, VIP, PORT, protocol)
     balancer.set_servers(0, {number: f"02:dc:00:00:00:{number:02x}" for number in (1, 2)})

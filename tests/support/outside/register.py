@@ -33,6 +33,8 @@ from dcgym.tasks.balancing import (
     make_scenario,
     server_group,
 )
+from dcgym.tasks.balancing.features import BALANCER_FEATURES, BalancerFeature
+from dcgym.tasks.balancing.interval import PoolInterval
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.congestion.actions import ACTIONS
 from dcgym.tasks.congestion.rates import RateDecision
@@ -59,6 +61,12 @@ def pair(rate_bps: int = 10_000_000) -> Topology:
 def idle(interval: Interval) -> FloatArray:
     """What a port leaves unused of its link."""
     return 1.0 - FEATURES["tx_rate"](interval)
+
+
+def share(interval: PoolInterval) -> FloatArray:
+    """The part of a balancer's flows that a server has."""
+    flows = interval.level("ongoing")
+    return flows / np.maximum(flows.sum(axis=-1, keepdims=True), 1)
 
 
 def half_full(inputs: RewardInputs) -> FloatArray:
@@ -172,6 +180,7 @@ CONGESTION_CONTROLS.add("acme-four", four, "a window of four packets")
 TOPOLOGIES.add("acme-pair", pair)
 PLANS.add("acme-udp", {"name": "pairs", "transport": "udp"}, "pairs, in datagrams")
 FEATURES.add("acme_idle", idle)
+BALANCER_FEATURES.add("acme_share", BalancerFeature(share), "part of the flows")
 NETWORK_REWARDS.add("acme_half_full", half_full)
 ACTIONS.add("acme-square", SquareAction)
 SCENARIOS.add("acme-trio", trio)

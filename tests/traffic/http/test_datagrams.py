@@ -16,6 +16,7 @@ from dcgym.traffic.http import (
     RequestKind,
     RequestPlan,
     ServerRows,
+    cpu_and_io,
     load_requests,
     save_requests,
 )
@@ -62,7 +63,7 @@ def test_requests_are_served_and_recorded(
 
 
 def test_a_full_backlog_rejects(pair: Pair, generator: Generator) -> None:
-    made = generator.serve([HttpServer("h2", workers=2, backlog=3)])
+    made = generator.serve([HttpServer("h2", cpu_and_io(2), backlog=3)])
     assert made is not None
     plan = plan_of([60_000 * MS] * 9, np.arange(9) * 5 * MS, transport="udp")
     results = run_requests(generator, plan)

@@ -13,7 +13,7 @@ import pytest
 
 from dcgym.errors import BackendError, ConfigError
 from dcgym.traffic.generators.generator import Generator
-from dcgym.traffic.http import HttpServer
+from dcgym.traffic.http import HttpServer, cpu_and_io
 from tests.support.http_rig import (
     CLIENT,
     FAILED,
@@ -90,7 +90,7 @@ def as_balancer(pair: Pair, work: Callable[[Balancer], Result]) -> Result:
 
 
 def serve(generator: Generator, **messages: Any) -> Any:
-    rows = generator.serve([HttpServer("h2", workers=1, backlog=1000)])
+    rows = generator.serve([HttpServer("h2", backlog=1000)])
     generator.set_messages([CLIENT], **messages)
     return rows
 
@@ -225,7 +225,7 @@ def test_a_server_that_fails_fast_answers_with_503(pair: Pair, generator: Genera
 
 
 def test_a_gray_failure_makes_ten_times_the_work(generator: Generator) -> None:
-    generator.serve([HttpServer("h2", workers=8)])
+    generator.serve([HttpServer("h2", cpu_and_io(8))])
     generator.set_fault(0, "gray-failure", 1.0)
     record = completed(generator, plan_of([10 * MS]))[0]
     assert record["end_ns"] - record["start_ns"] >= 100 * MS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from dcgym.traffic.http import (
     RequestKind,
     RequestPlan,
     RequestResults,
+    Resource,
     ServerRows,
+    cpu_and_io,
     load_requests,
     save_requests,
 )
@@ -55,9 +58,12 @@ def with_row(field: str, value: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"workers": 0}, "server.workers: value 0"),
+        ({"resources": ()}, "server.resources: value 0"),
+        ({"resources": [Resource(f"r{i}") for i in range(9)]}, "1 to 8 Resource objects"),
+        ({"resources": [Resource("a"), Resource("a")]}, "names that differ"),
+        ({"resources": ["cpu"]}, "server.resources: value 'cpu'"),
+        ({"resources": [Resource("cpu", limit=3)]}, "server.cpu_limit: value 3"),
         ({"cpu": "burned"}, "did you mean 'burnt'"),
-        ({"scheduling": "processor-sharing", "workers": 4, "slots": 3}, "at least the 4 workers"),
         ({"address": "h2"}, "an IPv4 or IPv6 address"),
         ({"port": 70_000}, "server.port: value 70000"),
         ({"host": ""}, "the name of a host"),
@@ -69,17 +75,24 @@ def test_a_wrong_server_is_refused(changes: dict[str, Any], message: str) -> Non
 
 
 def test_servers_survive_plain_data() -> None:
-    server = HttpServer("h2", workers=4, scheduling="processor-sharing", slots=64, cpu_speed=0.5)
-    assert HttpServer.from_dict(server.to_dict()) == server
+    gpu = Resource("gpu", 4, 0.5, "processor-sharing", 64)
+    server = HttpServer("h2", (gpu, Resource("disk", 2, limit=5)))
+    assert HttpServer.from_dict(json.loads(json.dumps(server.to_dict()))) == server
+    assert HttpServer.from_dict({"host": "h2"}).resources == cpu_and_io()
     with pytest.raises(ConfigError, match="worker"):
         HttpServer.from_dict({"host": "h2", "worker": 4})
 
 
 def test_the_generator_reads_the_servers_in_its_order() -> None:
-    other = HttpServer("h1", port=81, address="::1", backlog=5, idle_timeout_ns=7)
-    servers = [HttpServer("h2", workers=2), other]
+    own = (Resource("cpu"), Resource("gpu-0", 3, 2.5, limit=9))
+    other = HttpServer("h1", own, "burnt", 5, 7, "::1", 81)
+    servers = [HttpServer("h2", cpu_and_io(2)), other]
     lines = server_lines(servers, ("h1", "h2")).splitlines()
-    assert lines == ["2", "1 * 8000 2 2 0 1.0 1.0 128 60000000000", "0 ::1 81 1 1 0 1.0 1.0 5 7"]
+    assert lines == [
+        "2",
+        *("1 * 8000 0 128 60000000000 2", "cpu 2 2 1.0 0", "io 1 65536 1.0 0"),
+        *("0 ::1 81 1 5 7 2", "cpu 1 1 1.0 0", "gpu-0 3 3 2.5 9"),
+    ]
 
 
 def test_two_servers_share_no_port_of_a_host() -> None:
@@ -117,10 +130,19 @@ def test_a_path_must_fit_a_request_line(path: str) -> None:
         RequestKind("a", path=path)
 
 
+@pytest.mark.parametrize("name", ["", "a b", "a&b", "a=b", "1st", "x" * 33, "\u00e9t\u00e9", "a\n"])
+def test_names_of_resources_fit_urls_and_lines(name: str) -> None:
+    for make_it in (Resource, lambda one: RequestKind("a", (one,))):
+        with pytest.raises(ConfigError, match="a letter, and up to 31 letters"):
+            make_it(name)
+
+
 def test_demands_add_up_by_resource() -> None:
     plan = make()
     assert plan.demand_ns("cpu").tolist() == [40, 0, 4]
     assert plan.demand_ns("io").tolist() == [20, 40, 2]
+    assert plan.demand_ns("gpu").tolist() == [0, 0, 0]
+    assert plan.resources == ("cpu", "io")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -150,7 +172,7 @@ def test_a_file_keeps_the_plan(tmp_path: Path, suffix: str) -> None:
         ("start_ns,client,address\n1,c1,10.0.0.1\n", "a column port"),
         ("start_ns,client,address,port\nx,c1,10.0.0.1,80\n", "line 2, start_ns: value 'x'"),
         ("start_ns,client,address,port\n1,c1,10.0.0.1,0\n", "line 2, port: value 0"),
-        ("start_ns,client,address,port,resources\n1,c1,10.0.0.1,80,gpu\n", "line 2, .*'gpu'"),
+        ("start_ns,client,address,port,resources\n1,c1,10.0.0.1,80,g u\n", "line 2, .*'g u'"),
         ("start_ns,client,address,port,demand\n1,c1,10.0.0.1,80,3\n", "column: value 'demand'"),
     ],
 )

@@ -21,7 +21,9 @@ from dcgym.traffic.http import (
     HttpServer,
     RequestKind,
     RequestPlan,
+    Resource,
     ServerRows,
+    cpu_and_io,
     make_requests,
 )
 from tests.support.http_rig import (
@@ -77,7 +79,7 @@ def test_planned_requests_are_served_and_recorded(generator: Generator, rows: Se
 
 
 def test_a_full_backlog_resets_the_next_request(pair: Pair, generator: Generator) -> None:
-    made = generator.serve([HttpServer("h2", workers=2, backlog=3)])
+    made = generator.serve([HttpServer("h2", cpu_and_io(2), backlog=3)])
     assert made is not None
     # Five fit: two in service and three waiting.
     results = run_requests(generator, plan_of([60_000 * MS] * 9, np.arange(9) * 5 * MS))
@@ -206,18 +208,62 @@ def test_colocated_load_comes_at_its_time(generator: Generator, rows: ServerRows
 
 
 def test_sharing_serves_all_at_once(generator: Generator) -> None:
-    made = generator.serve([HttpServer("h2", scheduling="processor-sharing", slots=3)])
+    made = generator.serve([HttpServer("h2", cpu_and_io(discipline="processor-sharing", slots=3))])
     assert made is not None
     results = run_requests(generator, plan_of([10_000 * MS] * 5))
     wait_for(lambda: made.read()["busy"].item() == 5)
-    assert made.read()[["waiting", "workers_busy", "io"]].tolist() == [(2, 1, 0)]
+    assert made.read()[["waiting", "workers_busy", "later"]].tolist() == [(2, 1, 0)]
     generator.stop()
     results.close()
 
 
+DISK = (Resource("cpu"), Resource("disk", 2), Resource("gpu", limit=2))
+
+
+@pytest.mark.parametrize("cpu", ["timed", "burnt"])
+def test_later_resources_have_queues_of_their_own(generator: Generator, cpu: str) -> None:
+    made = generator.serve([HttpServer("h2", DISK, cpu)])
+    assert made is not None
+    results = run_requests(generator, plan_of([500 * MS] * 5, kinds=[RequestKind("a", ("disk",))]))
+    wait_for(lambda: made.read()["later"].item() == 5)
+    assert made.read()[["busy", "waiting", "workers_busy"]].tolist() == [(5, 0, 0)]
+    wait_for(lambda: results.finished)
+    records = results.records()
+    results.close()
+    assert records["outcome"].tolist() == [FINISHED] * 5
+    # The last of five waits for two that wait for two, and each is served at full speed.
+    assert records["end_ns"].max() - records["start_ns"].min() >= 1500 * MS
+    if cpu == "timed":
+        assert made.read()["mean_service_ns"].item() == 500 * MS
+
+
+@pytest.mark.parametrize(
+    ("cpu", "transport"), [("timed", "tcp"), ("timed", "udp"), ("burnt", "tcp")]
+)
+def test_a_resource_at_its_limit_refuses(generator: Generator, cpu: str, transport: str) -> None:
+    made = generator.serve([HttpServer("h2", DISK, cpu)])
+    assert made is not None
+    kinds = [RequestKind("a", ("cpu", "gpu"))]
+    plan = plan_of([[0, 60_000 * MS]] * 5, kinds=kinds, transport=transport)
+    results = run_requests(generator, plan)
+    wait_for(lambda: results.ended == 3)
+    assert made.read()[["later", "completed", "rejected"]].tolist() == [(2, 0, 3)]
+    generator.stop()
+    records = results.records()
+    results.close()
+    assert sorted(records["status"]) == [0, 0, 503, 503, 503]
+    assert sorted(records["outcome"]) == [CUT] * 2 + [FAILED] * 3
+
+
+def test_a_resource_that_the_server_has_not_is_a_bad_request(generator: Generator) -> None:
+    generator.serve([HttpServer("h2", (Resource("cpu"), Resource("disk")))])
+    records = completed(generator, plan_of([MS], kinds=[RequestKind("a", ("io",))]))
+    assert records[["outcome", "status"]].tolist() == [(FAILED, 400)]
+
+
 def test_burnt_time_is_used_up(generator: Generator) -> None:
     made = generator.serve(
-        [HttpServer("h2", workers=2, cpu="burnt", scheduling="processor-sharing", slots=8)]
+        [HttpServer("h2", cpu_and_io(2, discipline="processor-sharing", slots=8), cpu="burnt")]
     )
     assert made is not None
     plan = plan_of(
@@ -231,7 +277,9 @@ def test_burnt_time_is_used_up(generator: Generator) -> None:
 
 
 def test_burnt_time_is_shared_in_turns(generator: Generator) -> None:
-    server = HttpServer("h2", cpu="burnt", scheduling="processor-sharing", backlog=0, slots=2)
+    server = HttpServer(
+        "h2", cpu_and_io(discipline="processor-sharing", slots=2), cpu="burnt", backlog=0
+    )
     made = generator.serve([server])
     assert made is not None
     records = completed(generator, plan_of([500 * MS] * 2))
@@ -254,7 +302,7 @@ def test_requests_travel_over_ipv6(pair: Pair, generator: Generator, rows: Serve
 
 
 def test_many_requests_at_a_time_all_end(generator: Generator) -> None:
-    made = generator.serve([HttpServer("h2", workers=8, backlog=4096)])
+    made = generator.serve([HttpServer("h2", cpu_and_io(8), backlog=4096)])
     assert made is not None
     records = completed(generator, plan_of(np.full(3000, MS // 10)))
     assert (records["outcome"] == FINISHED).all()
@@ -264,7 +312,7 @@ def test_many_requests_at_a_time_all_end(generator: Generator) -> None:
 
 def test_applications_run_in_a_star(tmp_path: Path) -> None:
     with Star(3) as star, Generator(star.hosts(), star.names) as generator:
-        generator.serve([HttpServer("h2", workers=4), HttpServer("h3", workers=4)])
+        generator.serve([HttpServer("h2", cpu_and_io(4)), HttpServer("h3", cpu_and_io(4))])
         spec = {"name": "wiki", "requests_per_s": 300, "duration": "1s", "cpu": "1ms", "io": "1ms"}
         targets = [(address, 8000) for address in star.addresses[1:]]
         plan = make_requests(spec, ["h1"], targets, seed=4)

@@ -16,6 +16,7 @@ from dcgym.traffic.generators.generator import Generator
 from dcgym.traffic.http import (
     HttpServer,
     ServerRows,
+    cpu_and_io,
 )
 from experiments.speed import real_servers
 from tests.support.http_rig import (
@@ -101,7 +102,7 @@ def test_requests_of_one_connection_are_answered_in_order(pair: Pair, rows: Serv
 
 
 def test_a_rejected_connection_gets_a_reset(pair: Pair, generator: Generator) -> None:
-    made = generator.serve([HttpServer("h2", workers=1, backlog=0)])
+    made = generator.serve([HttpServer("h2", backlog=0)])
     assert made is not None
 
     def ask() -> str:
@@ -196,7 +197,7 @@ def test_curl_is_served(pair: Pair, rows: ServerRows) -> None:
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")
 def test_wrk_is_served(pair: Pair, generator: Generator) -> None:
-    made = generator.serve([HttpServer("h2", workers=2)])
+    made = generator.serve([HttpServer("h2", cpu_and_io(2))])
     assert made is not None
     shown = pair.run(
         0, f"wrk -t1 -c8 -d1s --timeout 30s http://{SERVER}:8000/work?cpu_us=500&bytes=100"

@@ -25,6 +25,7 @@ from dcgym.backends.emulation.devices.events import DeviceEvents
 from dcgym.backends.emulation.devices.pod import DevicePod
 from dcgym.backends.emulation.devices.requests import DeviceRequests
 from dcgym.backends.emulation.devices.stations import Stations
+from dcgym.backends.emulation.options import PoolOptions
 from dcgym.backends.emulation.pool.checks import check_rule
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.needs import HORIZON_NS
@@ -83,6 +84,7 @@ class EmulatedDevicePool:
         transport: "udp" or "tcp" of the requests.
         work: "timed": service passes the time, and costs nothing; "burnt": each worker is a thread
             that computes, and the machine must have a processor for it.
+        hook: Where the balancer's program runs (`HOOKS` of the options).
 
     Attributes:
         pool: Servers, devices, requests and events.
@@ -107,6 +109,7 @@ class EmulatedDevicePool:
         horizon_ns: int = HORIZON_NS,
         transport: str = "udp",
         work: str = "timed",
+        hook: str = "tc",
     ) -> None:
         """Check the arguments; the network is built by the first `reset`."""
         self.pool: AcceleratorPool = make_pool_of_devices(pool)
@@ -120,6 +123,8 @@ class EmulatedDevicePool:
             allowed = f"timed: {workers} workers are more than the machine's {processors}"
             raise ConfigError("work", work, f"{allowed} processors")
         self.horizon_ns = check_int("horizon_ns", horizon_ns, 1)
+        # Where servers have devices, the table names each flow's.
+        self._options = PoolOptions(consistency="table", hook=hook)
         self._events = DeviceEvents(self._stations)
         self._counts = DeviceCounts(self._stations)
         limit = check_int("record_limit", record_limit, 0)
@@ -164,7 +169,7 @@ class EmulatedDevicePool:
         if self._running is not None and self._running.session.death():
             self.close()
         if self._running is None:
-            self._running = DevicePod(self._stations)
+            self._running = DevicePod(self._stations, self._options)
         return self._running
 
     def apply(self, commands: DeviceCommands, mask: _Mask = None) -> TimeArray:
@@ -190,7 +195,7 @@ class EmulatedDevicePool:
             device_rule = check_device_rule(commands.device_rule, self.pool.agents).name
         if commands.server_rule is not None:
             server_rule = check_in("server_rule", commands.server_rule, SERVER_RULES)
-            check_rule(server_rule, self._stations.scenario())
+            check_rule(server_rule, self._stations.scenario(), self._options)
         weights = commands.device_weights
         if weights is not None:
             shape = (1, self.pool.n_servers, self.pool.n_devices)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dcgym.backends.emulation.devices.agent_costs import AgentCosts
 from dcgym.backends.emulation.devices.stations import Stations
+from dcgym.backends.emulation.options import PoolOptions
 from dcgym.backends.emulation.pool.pod import BUILD_DEADLINE_S, RunningPod
 from dcgym.backends.emulation.session.process import pid_of
 from dcgym.backends.emulation.wire.device_messages import (
@@ -31,6 +32,7 @@ class DevicePod(RunningPod):
 
     Args:
         stations: The stations.
+        options: How its balancer works.
 
     Attributes:
         policy: Writes rules, members and weights of devices.
@@ -38,9 +40,9 @@ class DevicePod(RunningPod):
         costs: What the agents cost; of none without agents.
     """
 
-    def __init__(self, stations: Stations) -> None:
+    def __init__(self, stations: Stations, options: PoolOptions) -> None:
         self._stations = stations
-        super().__init__(stations.topology(), stations.scenario())
+        super().__init__(stations.topology(), stations.scenario(), options)
 
     def _configured(self) -> npt.NDArray[np.float64]:
         return np.array([group.configured_weight for group in self._stations.pool.servers])
@@ -55,6 +57,8 @@ class DevicePod(RunningPod):
             topology=self._topology.to_dict(),
             scenario=self._scenario.to_dict(),
             server_rows=Descriptor(rows_fd),
+            consistency=self._options.consistency,
+            hook=self._options.hook,
             program={},
             stations=tuple(server.to_dict() for server in stations.servers()),
             devices=stations.counts,

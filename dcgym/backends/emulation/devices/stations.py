@@ -16,9 +16,8 @@ from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.accelerators.devices import Device
 from dcgym.tasks.accelerators.pool import AcceleratorPool
 from dcgym.tasks.balancing import DataPlane, Scenario, ServerGroup, ServerPool, Workload
-from dcgym.tasks.balancing.servers import Resource
 from dcgym.topologies import Topology, pod
-from dcgym.traffic.http import Application, HttpServer, Stage
+from dcgym.traffic.http import Application, HttpServer, Resource, Stage
 from dcgym.traffic.sizes import Distribution
 
 __all__ = ["Stations"]
@@ -96,7 +95,7 @@ class Stations:
     def scenario(self) -> Scenario:
         """Return what the emulator needs to know of the data plane, and of the requests."""
         groups = tuple(
-            ServerGroup(f"s{server}d{device}", 1, (Resource("cpu"), Resource("io")), 1.0)
+            ServerGroup(f"s{server}d{device}", 1, (Resource("cpu"),), 1.0)
             for server, device in self.homes
         )
         applications = tuple(
@@ -113,19 +112,20 @@ class Stations:
     def servers(self) -> list[HttpServer]:
         """Return what serves at each station."""
         port = vip_ports(self.scenario())[0]
-        application = self.pool.applications[0]
         return [
             HttpServer(
                 f"s{number + 1}",
-                workers=device.workers,
+                (Resource("cpu", device.workers, self._speed(device)),),
                 cpu=self.cpu,
-                cpu_speed=self.reference_ns[0]
-                / device.time_ns(application.name, application.gflop),
                 backlog=NO_LIMIT if device.queue_limit is None else device.queue_limit,
                 port=port,
             )
             for number, device in enumerate(self.devices)
         ]
+
+    def _speed(self, device: Device) -> float:
+        application = self.pool.applications[0]
+        return self.reference_ns[0] / device.time_ns(application.name, application.gflop)
 
     def threshold_ns(self) -> int:
         """Return the one threshold of all applications.

@@ -80,7 +80,7 @@ class PodCommands:
         choose_access(HOST_ACCESS[0])
         scenario = Scenario.from_dict(request.scenario)
         topology = Topology.from_dict(request.topology)
-        self._pod = pod = PodNetwork(topology, scenario, request.server_rows)
+        self._pod = pod = PodNetwork(topology, scenario, request)
         generator = self._state.begin(pod.network)
         if request.program:
             self._run_programs(ServerProgram.from_dict(request.program), scenario, request)
@@ -109,7 +109,7 @@ class PodCommands:
         choose_access(HOST_ACCESS[0])
         scenario = Scenario.from_dict(request.scenario)
         topology = Topology.from_dict(request.topology)
-        self._pod = pod = PodNetwork(topology, scenario, request.server_rows, request.devices)
+        self._pod = pod = PodNetwork(topology, scenario, request, request.devices)
         generator = self._state.begin(pod.network)
         generator.serve(
             [HttpServer.from_dict(station) for station in request.stations], request.server_rows
@@ -202,11 +202,7 @@ def _servers(scenario: Scenario, pod: PodNetwork) -> list[HttpServer]:
     return [
         HttpServer(
             name,
-            workers=group.resource("cpu").workers,
-            scheduling=group.resource("cpu").discipline,
-            slots=group.resource("cpu").slots_in_service,
-            cpu_speed=group.resource("cpu").speed,
-            io_speed=group.resource("io").speed,
+            group.resources,
             backlog=scenario.pool.backlog,
             idle_timeout_ns=scenario.pool.idle_timeout_ns,
             port=pod.ports[0],

@@ -20,6 +20,8 @@ from dcgym.backends.emulation.emulator.probing import start_probing
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import dpid, port_ids
 from dcgym.backends.emulation.wire.layout import vip_ports
+from dcgym.backends.emulation.wire.messages import BuildPod
+from dcgym.errors import BackendError, CommandError, FeatureNotSupported
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Port, Topology
@@ -77,7 +79,7 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
         return self._topology.ports(self.name)[0]
 
     def start(self, controllers: object) -> None:
-        """Measure the port and let packets in."""
+        """Measure the port."""
         ifindex = socket.if_nametoindex(self.port.name)
         ids = port_ids(self._topology)
         self._fabric.add_port(
@@ -88,7 +90,24 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
             mtu=self.port.mtu_bytes,
         )
         self._fabric.attach(ifindex, forward=False)
-        self.revive()
+
+    def open(self, hook: str) -> None:
+        """Take packets for the first time, once the links are up.
+
+        Args:
+            hook: Where the balancer's program runs.
+
+        Raises:
+            FeatureNotSupported: The kernel refuses the program at that hook, or it sends nothing.
+        """
+        try:
+            if hook != "tc":
+                # XDP carries on no claim on a checksum that the device is to fill in.
+                run("ethtool", "-K", self.port.peer_name, "tx", "off")
+            self.revive()
+        except (BackendError, CommandError) as error:
+            what = f"the hook {hook} of balancers ({error})"
+            raise FeatureNotSupported(what, "hook='tc' needs Linux 6.6 alone") from error
 
     def fail(self) -> None:
         """Die: no packet is taken any more, and all flows are forgotten."""
@@ -97,7 +116,8 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
 
     def revive(self) -> None:
         """Take packets."""
-        self.balancer.attach(socket.if_nametoindex(self.port.name))
+        here, edge = (socket.if_nametoindex(p) for p in (self.port.name, self.port.peer_name))
+        self.balancer.attach(here, edge)
 
     def stop(self, deleteIntfs: bool = True) -> None:
         """Detach the programs."""
@@ -115,7 +135,8 @@ class PodNetwork:
     Args:
         topology: Made by `dcgym.topologies.builders.pod`.
         scenario: What its balancers and servers are like.
-        load_map_fd: Of the map whose rows the servers write, for their reports to balancers.
+        request: What asked for it. Its map has the rows that the servers write, for their reports
+            to balancers.
         devices: How many hosts of role server each of the balancers' servers has, one a device;
             none where each host is a server.
 
@@ -134,7 +155,7 @@ class PodNetwork:
         self,
         topology: Topology,
         scenario: Scenario,
-        load_map_fd: int,
+        request: BuildPod,
         devices: Sequence[int] = (),
     ) -> None:
         self._clients = [node.name for node in topology.hosts if node.role == "client"]
@@ -144,7 +165,7 @@ class PodNetwork:
         self._has_devices = bool(devices)
         counts = devices or [1] * len(self.servers)
         self.homes = [(server, d) for server, count in enumerate(counts) for d in range(count)]
-        self._data_plane = scenario.data_plane
+        self._data_plane, self._request = scenario.data_plane, request
         in_family = {"ipv4": _address, "ipv6": ipv6_address}
         self.addresses = [in_family[name](self._vip_number) for name in self._data_plane.families]
         self.ports = vip_ports(scenario)
@@ -166,16 +187,17 @@ class PodNetwork:
         self._configure_hosts()
         # What a server adds to its packets names its number, which a device has not.
         n_reporters = 0 if devices else len(self.servers)
-        self._reporters = [self._make_reporter(i, load_map_fd) for i in range(n_reporters)]
+        self._reporters = [self._make_reporter(number) for number in range(n_reporters)]
         self._set_servers()
         self._route_balancers()
         self._spread()
         own = [self._vip_number + 1 + i for i in range(len(self.balancers))]
         self.balancer_addresses = [_address(number) for number in own]
         self.balancer_macs = [_mac(number) for number in own]
-        self._start_probing()
+        self._open_balancers()
 
-    def _start_probing(self) -> None:
+    def _open_balancers(self) -> None:
+        """Let balancers take packets, and send what they ask for."""
         topology = self.network.topology
         servers = {
             server: (topology.mac(name), topology.ip(name))
@@ -183,6 +205,7 @@ class PodNetwork:
             if device == 0
         }
         for number, node in enumerate(self.balancers):
+            node.open(self._request.hook)
             node.sender = start_probing(
                 node.balancer,
                 node.port.name,
@@ -203,7 +226,8 @@ class PodNetwork:
             # Where the hash leads all agree, and each draws for itself.
             seed=SEED,
             stream=number + 1,
-            consistency="table" if self._has_devices else "rule",
+            consistency=self._request.consistency,
+            hook=self._request.hook,
             devices=self._has_devices,
             source_mac=_mac(self._vip_number + 1 + number),
         )
@@ -216,10 +240,12 @@ class PodNetwork:
                 balancer.add_vip(vip, address, port, data_plane.transport)
         return balancer
 
-    def _make_reporter(self, number: int, load_map_fd: int) -> LoadReporter:
+    def _make_reporter(self, number: int) -> LoadReporter:
         """Return a server's part in balancing, which Charon's rules need."""
         object_path = str(bpf_object("l4lb_server"))
-        reporter: LoadReporter = require().LoadReporter(object_path, number, load_map_fd)
+        reporter: LoadReporter = require().LoadReporter(
+            object_path, number, self._request.server_rows
+        )
         for port in self.ports:
             for address in self.addresses:
                 reporter.add_vip(address, port)

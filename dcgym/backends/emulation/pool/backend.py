@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.backends.commands import read_seeds, rule_names, sampled_flags
+from dcgym.backends.commands import read_seeds
 from dcgym.backends.emulation import capabilities
 from dcgym.backends.emulation.audit.fidelity import FidelityAudit
 from dcgym.backends.emulation.audit.links import unwatched_links
 from dcgym.backends.emulation.audit.machine_load import MachineLoad
-from dcgym.backends.emulation.pool.checks import check_events, check_rule, read_program
+from dcgym.backends.emulation.options import PoolOptions
+from dcgym.backends.emulation.pool.checks import check_scenario, read_commands, read_program
 from dcgym.backends.emulation.pool.duties import PoolDuties
 from dcgym.backends.emulation.pool.events import PoolEvents
 from dcgym.backends.emulation.pool.flows import PoolFlows
@@ -36,7 +37,7 @@ from dcgym.backends.records import (
     RecordMakers,
     find_records,
 )
-from dcgym.config import check_in, check_int
+from dcgym.config import check_int
 from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.balancing.arrivals import draw_arrivals
@@ -49,11 +50,8 @@ from dcgym.tasks.balancing.protocol import (
     PoolView,
 )
 from dcgym.tasks.balancing.scenario import Scenario
-from dcgym.tasks.balancing.weights import check_weights
 from dcgym.topologies import pod
 from dcgym.traffic.http import RequestResults
-from dcgym.traffic.http.applications import RESOURCES
-from dcgym.traffic.http.programs import ServerProgram
 
 __all__ = ["EmulatedPool"]
 
@@ -81,8 +79,7 @@ class EmulatedPool:
         record_limit: Finished flows that are remembered until they are taken.
         warm_up_ns: Flows that start earlier are left out of records and summary.
         horizon_ns: How much traffic an episode has; `advance` beyond it is refused.
-        server_program: Runs in each server's place, such as `dcgym.traffic.http.programs.nginx()`;
-            or what `ServerProgram.read` takes. None for the generator's servers.
+        options: What serves, and how the balancers work; the defaults if None.
 
     Attributes:
         scenario: The pool and its traffic.
@@ -108,7 +105,7 @@ class EmulatedPool:
         record_limit: int = 0,
         warm_up_ns: int = 0,
         horizon_ns: int = HORIZON_NS,
-        server_program: ServerProgram | Mapping[str, object] | str | None = None,
+        options: PoolOptions | None = None,
     ) -> None:
         """Check the arguments; the network is built by the first `reset`."""
         self.scenario: Scenario = make_scenario(scenario)
@@ -119,8 +116,9 @@ class EmulatedPool:
         self.n_servers = check_int("scenario.groups", self.scenario.n_servers, 1, SERVERS)
         if (n_vips := len(self.scenario.pool.vips)) > 1:
             raise ConfigError("scenario.vips", n_vips, "one virtual address in the emulation")
-        check_in("group.resources", self.scenario.pool.resources, (RESOURCES,))
-        check_events(self.scenario)
+        self._options = PoolOptions() if options is None else options
+        check_scenario(self.scenario, self._options)
+        self.capabilities = capabilities.pool_with(self._options)
         self.horizon_ns = check_int("horizon_ns", horizon_ns, 1)
         self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
         self._polls = ServerPolls(self.scenario, warm_up_ns)
@@ -132,7 +130,7 @@ class EmulatedPool:
             self.scenario, check_int("record_limit", record_limit, 0), warm_up_ns
         )
         self._warm_up_ns = warm_up_ns
-        self._program = read_program(server_program, self.scenario)
+        self._program = read_program(self._options, self.scenario)
         self._start_ns = 0
         self._audit: FidelityAudit | None = None
 
@@ -163,7 +161,7 @@ class EmulatedPool:
         self._totals.begin()
         self._events.begin(seed)
         for writer in running.writers:
-            writer.begin(self._servers.eligible)
+            writer.begin(self._servers.takes_flows)
         self._start_ns = 0
 
     def _build(self) -> RunningPod:
@@ -173,7 +171,7 @@ class EmulatedPool:
         if self._pod is None:
             groups = [group.count for group in self.scenario.pool.groups]
             network = pod(CLIENTS, self.n_balancers, groups, queue="4MB")
-            self._pod = RunningPod(network, self.scenario, self._program)
+            self._pod = RunningPod(network, self.scenario, self._options, self._program)
         return self._pod
 
     def apply(self, commands: PoolCommands, mask: _Mask = None) -> TimeArray:
@@ -192,26 +190,17 @@ class EmulatedPool:
         """
         if commands is NOTHING or (mask is not None and not np.all(mask)):
             return self._now_ns()
-        for name in ("held_flows", "assignments"):
-            if getattr(commands, name) is not None:
-                allowed = "None in the emulation: real connections do not wait for an agent"
-                raise ConfigError(name, getattr(commands, name), allowed)
-        rules, weights = commands.rules, commands.weights
-        if rules is not None:
-            rules = rule_names(rules, self.n_balancers)
-            for name in rules:
-                check_rule(name, self.scenario, self._program is not None)
-        if weights is not None:
-            weights = check_weights(weights, (1, self.n_balancers, self.n_servers))[0]
-        if commands.sampled is not None:
-            sampled_flags(commands.sampled, self.n_balancers)
+        told = read_commands(commands, self.scenario, self._options)
         running = self._alive()
-        if rules is not None:
-            for writer, name in zip(running.writers, rules, strict=True):
+        if told.rules is not None:
+            for writer, name in zip(running.writers, told.rules, strict=True):
                 writer.set_rule(name)
             self._messages.listen(running)
-        if weights is not None:
-            for writer, row in zip(running.writers, weights, strict=True):
+        if told.eligible is not None:
+            self._servers.in_service = told.eligible
+            running.set_eligible(self._servers.takes_flows)
+        if told.weights is not None:
+            for writer, row in zip(running.writers, told.weights, strict=True):
                 writer.set_learned(row)
         return self._now_ns()
 
@@ -263,7 +252,7 @@ class EmulatedPool:
         polled = self._polls.answers(self._elapsed_ns(time.monotonic_ns()))
         seen = PoolView(
             **counted | polled,
-            eligible=self._servers.eligible[None].copy(),
+            eligible=self._servers.takes_flows[None],
             balancer_up=self._events.is_up[None].copy(),
             weights=np.stack([writer.weights for writer in running.writers])[None],
         )

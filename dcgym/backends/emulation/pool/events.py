@@ -145,11 +145,11 @@ class PoolEvents:
             if not servers.is_up[target]:
                 pod.order(ChangeServer(target, "restart"))
             servers.is_up[target] = servers.eligible[target] = True
-            pod.set_eligible(servers.eligible)
+            pod.set_eligible(servers.takes_flows)
         elif event.kind in ("drain-server", "remove-server"):
             # First out of the pools: what is placed meanwhile would meet nobody.
             servers.eligible[target] = False
-            pod.set_eligible(servers.eligible)
+            pod.set_eligible(servers.takes_flows)
             if event.kind == "remove-server":
                 servers.is_up[target] = False
                 pod.order(ChangeServer(target, "kill"))

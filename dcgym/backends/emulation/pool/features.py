@@ -64,6 +64,8 @@ class PoolWriter:
 
     def set_eligible(self, eligible: npt.NDArray[np.bool_]) -> None:
         """Replace the servers that take new flows."""
+        if np.array_equal(eligible, self._eligible):
+            return
         self._eligible = eligible.copy()
         self._publish()
 

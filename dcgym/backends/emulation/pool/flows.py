@@ -14,7 +14,7 @@ from dcgym.tasks.balancing.records import (
     OUTCOMES,
     UNDER_WAY,
     flow_dtype,
-    resource_demands_ns,
+    planned_flows,
 )
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
@@ -101,23 +101,13 @@ class PoolFlows:
     def _flows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
         assert self._results is not None
         ended = self._results.rows(ids)
-        flows = self._planned(ids)
+        flows = planned_flows(self._scenario, self._drawn[ids])
         flows["end_ns"] = ended["end_ns"] - self._start_ns
         flows["server"] = np.where(ended["server"] < 0, NOBODY, ended["server"])
         # A server that fails fast says so, as a full one does.
         refused = (ended["outcome"] == _IS_FAILED) & (ended["status"] == _UNAVAILABLE)
         outcomes = np.where(refused, _IS_REJECTED, ended["outcome"])
         flows["outcome"] = _OUTCOME_NUMBERS[outcomes]
-        return flows
-
-    def _planned(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """Return records of flows that hold what their plan says."""
-        planned = self._drawn[ids]
-        flows = np.zeros(len(ids), self._dtype)
-        for name in ("arrival_ns", "flow", "application"):
-            flows[name] = planned[name]
-        flows["served_ns"], flows["balancer"], flows["tracked"] = -1, NOBODY, 1
-        flows["demand_ns"] = resource_demands_ns(self._scenario, planned)
         return flows
 
     def under_way(self, now_ns: int) -> npt.NDArray[np.void]:
@@ -127,8 +117,9 @@ class PoolFlows:
             now_ns: Time since the beginning of the plan.
         """
         self.poll()
-        flows = self._planned(np.flatnonzero(self._due(now_ns) & ~self._has_ended))
-        flows["end_ns"], flows["outcome"], flows["server"] = now_ns, UNDER_WAY, NOBODY
+        is_open = self._due(now_ns) & ~self._has_ended
+        flows = planned_flows(self._scenario, self._drawn[is_open])
+        flows["end_ns"], flows["outcome"] = now_ns, UNDER_WAY
         return flows
 
     def _due(self, now_ns: int) -> npt.NDArray[np.bool_]:

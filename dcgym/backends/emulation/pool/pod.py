@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.emulation.options import PoolOptions
 from dcgym.backends.emulation.pool.features import PoolFeatures, PoolWriter
 from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.emulation.wire.message import Descriptor, Message
@@ -34,6 +35,7 @@ class RunningPod:
     Args:
         topology: Made by `dcgym.topologies.builders.pod` for the scenario.
         scenario: What runs in it.
+        options: How its balancers work.
         program: What serves; None for the generator's servers.
 
     Attributes:
@@ -55,9 +57,14 @@ class RunningPod:
     """
 
     def __init__(
-        self, topology: Topology, scenario: Scenario, program: ServerProgram | None = None
+        self,
+        topology: Topology,
+        scenario: Scenario,
+        options: PoolOptions,
+        program: ServerProgram | None = None,
     ) -> None:
-        self._topology, self._scenario, self._program = topology, scenario, program
+        self._topology, self._scenario = topology, scenario
+        self._options, self._program = options, program
         self.session = EmulatorSession()
         try:
             # Not any memory: the servers' BPF programs read it too.
@@ -72,6 +79,8 @@ class RunningPod:
             topology=self._topology.to_dict(),
             scenario=self._scenario.to_dict(),
             server_rows=Descriptor(rows_fd),
+            consistency=self._options.consistency,
+            hook=self._options.hook,
             program={} if self._program is None else self._program.to_dict(),
         )
         return self.session.call(request, PodBuilt, BUILD_DEADLINE_S)

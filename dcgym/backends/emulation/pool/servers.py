@@ -30,19 +30,20 @@ class PoolServers:
         groups = scenario.server_groups
         self._present = np.array([group.present for group in groups])
         self._workers = np.array([group.workers for group in groups], np.float64)
-        self._cpu_speed = np.array([group.resource("cpu").speed for group in groups])
-        self._io_speed = np.array([group.resource("io").speed for group in groups])
+        self._speed = np.array([group.resources[0].speed for group in groups])
+        self._later = np.array([[one.capacity for one in g.resources[1:]] for g in groups])
         rates = np.array(scenario.rates_per_s)
-        self._demand_ns = {
-            name: float(rates @ [app.mean_ns(name) for app in scenario.applications] / rates.sum())
-            for name in ("cpu", "io")
-        }
+        self._demand_ns = [
+            float(rates @ [app.mean_ns(name) for app in scenario.applications] / rates.sum())
+            for name in scenario.pool.resources
+        ]
         self._warm_up_ns = warm_up_ns
         self.begin()
 
     def begin(self) -> None:
-        """Start anew: the servers of the beginning, at their first speed."""
+        """Start anew: the servers of the beginning, all in service, at their first speed."""
         self.eligible = self._present.copy()
+        self.in_service = np.ones_like(self._present)
         self.is_up = self._present.copy()
         self.factor = np.ones(len(self._workers))
         self.colocated = np.zeros(len(self._workers))
@@ -53,10 +54,16 @@ class PoolServers:
         self._samples = self._loaded = 0
 
     @property
+    def takes_flows(self) -> npt.NDArray[np.bool_]:
+        """Servers that take new flows: events left them in the pool, and commands in service."""
+        takes: npt.NDArray[np.bool_] = self.eligible & self.in_service
+        return takes
+
+    @property
     def capacity(self) -> FloatArray:
-        """CPU seconds a second for flows when all workers are busy; 0 for a server not there."""
+        """Seconds of demand that the first resource does in a second; 0 for a server not there."""
         share = self._workers / (self._workers + self.colocated + self.visiting)
-        found: FloatArray = self._cpu_speed * self.factor * self._workers * share
+        found: FloatArray = self._speed * self.factor * self._workers * share
         return np.where(self.is_up, found, 0.0)
 
     def remaining_ns(self, rows: Rows) -> FloatArray:
@@ -65,8 +72,10 @@ class PoolServers:
         The servers do not tell what is left of the flows they serve; of exponential demands it is
         the whole mean.
         """
-        capacity = np.where(self.is_up, self.capacity, 1.0)
-        each_ns = self._demand_ns["cpu"] / capacity + self._demand_ns["io"] / self._io_speed
+        first_ns, *later_ns = self._demand_ns
+        each_ns = first_ns / np.where(self.is_up, self.capacity, 1.0)
+        for demand_ns, capacity in zip(later_ns, self._later.T, strict=True):
+            each_ns = each_ns + demand_ns / capacity
         found: FloatArray = rows["busy"] * each_ns
         return np.where(self.is_up, found, 0.0)
 
@@ -104,7 +113,7 @@ class PoolServers:
         self._samples += 1
         for name, total in self._sums.items():
             total += rows[name]
-        queue = rows["busy"] / (self._workers * self._cpu_speed)
+        queue = rows["busy"] / (self._workers * self._speed)
         if not self.is_up.any() or not queue[self.is_up].any():
             return
         self._loaded += 1

@@ -325,12 +325,15 @@ class BuildPod(Message):
         topology: The network (`Topology.to_dict`).
         scenario: What runs in it (`Scenario.to_dict`).
         server_rows: Map that the servers show their state in.
+        consistency, hook: How the balancers work (`PoolOptions`).
         program: What serves (`ServerProgram.to_dict`); nothing for the generator's servers.
     """
 
     topology: Content
     scenario: Content
     server_rows: Descriptor
+    consistency: str
+    hook: str
     program: Content
 
 

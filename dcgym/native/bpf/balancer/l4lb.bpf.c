@@ -27,7 +27,6 @@
 #include "l4lb_route.h"
 #include "l4lb_report.h"
 #include "l4lb_icmp.h"
-#include "l4lb_quic.h"
 #include "l4lb_skb.h"
 #include "l4lb_xdp.h"
 
@@ -55,8 +54,6 @@ static __always_inline void read_cookie(const struct frame *frame, struct arriva
     struct timestamp stamp;
 
     arrival->cookie = DCGYM_LB_NO_COOKIE;
-    if (constants.consistency == DCGYM_LB_BY_QUIC && !arrival->tcp_bytes && !arrival->quoted)
-        arrival->cookie = read_quic_id(frame, arrival->l4);
     if (!arrival->tcp_bytes || !takes_cookies(arrival->vip))
         return;
     stamp = read_timestamp(frame, arrival->l4, arrival->tcp_bytes);

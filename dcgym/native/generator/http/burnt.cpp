@@ -33,9 +33,9 @@ std::int64_t burn(std::int64_t cpu_ns) {
 } // namespace
 
 BurntService::BurntService(World &world, const StationConfig &config, OnEnd on_end)
-    : world_{world}, config_{config}, on_end_{std::move(on_end)},
-      io_{world, config, [this](const ServiceStation::Ended &job) { end_stage(job.ticket); }} {
-    for (std::uint32_t i = 0; i < config_.cpu.workers; ++i)
+    : world_{world}, config_{config.front().config}, on_end_{std::move(on_end)},
+      later_{world, config, [this](const ServiceStation::Ended &stage) { end_later(stage); }} {
+    for (std::uint32_t i = 0; i < config_.workers; ++i)
         threads_.emplace_back([this] { work(); });
 }
 
@@ -67,20 +67,16 @@ void BurntService::begin_stage(std::uint64_t ticket) {
     std::unique_lock lock{mutex_};
     Job &job = jobs_.at(ticket);
     if (job.stage == job.stages.size()) {
-        const std::int64_t now = now_ns();
-        const ServiceStation::Ended ended{ticket, job.served_ns ? job.served_ns : now, now};
-        jobs_.erase(ticket);
         lock.unlock();
-        return on_end_(ended);
+        return leave(ticket, false);
     }
     const ServiceStage stage = job.stages[job.stage];
-    if (stage.resource == ServiceResource::io) {
-        job.served_ns = job.served_ns ? job.served_ns : now_ns();
+    if (stage.resource > 0) {
         lock.unlock();
-        return io_.serve(ticket, {&stage, 1});
+        return later_.serve(ticket, {&stage, 1});
     }
     job.left_ns = static_cast<double>(stage.demand_ns);
-    if (!waiting_.empty() || on_cpu_ >= config_.cpu.slots)
+    if (!waiting_.empty() || on_cpu_ >= config_.slots)
         return waiting_.push_back(ticket);
     begin_on_cpu(ticket);
 }
@@ -91,6 +87,28 @@ void BurntService::end_stage(std::uint64_t ticket) {
         ++jobs_.at(ticket).stage;
     }
     begin_stage(ticket);
+}
+
+void BurntService::end_later(const ServiceStation::Ended &stage) {
+    if (stage.refused)
+        return leave(stage.ticket, true);
+    {
+        const std::lock_guard lock{mutex_};
+        Job &job = jobs_.at(stage.ticket);
+        job.served_ns = job.served_ns ? job.served_ns : stage.served_ns;
+    }
+    end_stage(stage.ticket);
+}
+
+void BurntService::leave(std::uint64_t ticket, bool refused) {
+    const std::int64_t now = now_ns();
+    std::int64_t served_ns = 0;
+    {
+        const std::lock_guard lock{mutex_};
+        served_ns = jobs_.at(ticket).served_ns;
+        jobs_.erase(ticket);
+    }
+    on_end_({ticket, served_ns ? served_ns : now, now, refused});
 }
 
 void BurntService::begin_on_cpu(std::uint64_t ticket) {
@@ -120,7 +138,7 @@ void BurntService::take_turn(std::unique_lock<std::mutex> &lock) {
         --colocated_;
         return;
     }
-    const double speed = config_.cpu.speed * factor_;
+    const double speed = config_.speed * factor_;
     const double left_ns = ticket == kColocated ? kTurnNs * speed : jobs_.at(ticket).left_ns;
     const double turn_ns = std::min(kTurnNs, left_ns / speed);
     lock.unlock();
@@ -167,7 +185,7 @@ void BurntService::set_colocated(double processes) {
 
 Service::Load BurntService::load() const {
     const std::lock_guard lock{mutex_};
-    return {static_cast<std::uint32_t>(waiting_.size()), on_cpu_, io_.load().on_io};
+    return {static_cast<std::uint32_t>(waiting_.size()), on_cpu_, later_.load().later};
 }
 
 } // namespace dcgym

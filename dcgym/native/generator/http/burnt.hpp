@@ -14,7 +14,7 @@
 
 namespace dcgym {
 
-/// A service whose processors are threads that really compute.
+/// A service whose first resource, the processors, are threads that really compute.
 ///
 /// The jobs in service take turns of a millisecond, so that more jobs than threads share them.
 /// Co-located processes, of which there are only whole ones here, take turns like jobs without
@@ -34,21 +34,23 @@ class BurntService final : public Service {
         std::vector<ServiceStage> stages;
         std::size_t stage = 0;
         std::int64_t served_ns = 0;
-        double left_ns = 0; /* of the CPU stage under way, at speed 1 */
+        double left_ns = 0; /* of the burnt stage under way, at speed 1 */
     };
     static constexpr std::uint64_t kColocated = ~std::uint64_t{0}; /* in the place of a ticket */
 
     void begin_stage(std::uint64_t ticket);
     void end_stage(std::uint64_t ticket);
+    void end_later(const ServiceStation::Ended &stage);
+    void leave(std::uint64_t ticket, bool refused);
     void begin_on_cpu(std::uint64_t ticket);
     void work();
     void take_turn(std::unique_lock<std::mutex> &lock);
     void leave_cpu(std::uint64_t ticket);
 
     World &world_;
-    const StationConfig config_;
+    const ResourceConfig config_; /* of the processors */
     OnEnd on_end_;
-    TimedService io_;
+    TimedService later_; /* for single stages at the other resources */
 
     mutable std::mutex mutex_; /* of what follows, up to the threads */
     std::condition_variable changed_;

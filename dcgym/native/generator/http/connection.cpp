@@ -84,7 +84,8 @@ void HttpConnection::handle(const HttpRequest &request) {
     const std::size_t path_end = std::min(target.find('?'), target.size());
     if (target.substr(0, path_end) != "/work")
         return answer(404, 0, false);
-    const auto work = parse_work(target.substr(std::min(path_end + 1, target.size())));
+    const auto work =
+        parse_work(target.substr(std::min(path_end + 1, target.size())), owner_.resources());
     if (!work)
         return answer(400, 0, false);
     wanted_bytes_ = work->bytes;

@@ -25,6 +25,8 @@ class ConnectionOwner {
     virtual bool may_keep_alive() const = 0;
     /// A request must be whole, the next one come, and a response be taken, within this time.
     virtual std::int64_t idle_timeout_ns() const = 0;
+    /// Names of what a request may ask for.
+    virtual ResourceNames resources() const = 0;
     /// Takes a request up; false where the backlog is full.
     virtual bool serve(HttpConnection &connection, const Work &work) = 0;
     /// Called once, when a connection gives up the place that was kept for its first request.

@@ -19,6 +19,7 @@ constexpr std::uint32_t kMostBacklog = 1'000'000;
 constexpr std::uint64_t kMostIdleNs = 86'400'000'000'000;
 constexpr std::uint32_t kMostWorkers = 1024;
 constexpr std::uint32_t kMostSlots = 65'536;
+constexpr std::uint64_t kMostLimit = 1'000'000; /* 0 is none */
 
 template <typename Value> Value read(std::istream &in, const char *what) {
     Value value{};
@@ -50,6 +51,27 @@ double read_share(std::istream &in, const char *what) {
     return value;
 }
 
+std::string read_resource_name(std::istream &in) {
+    auto name = read<std::string>(in, "name of a resource");
+    if (!is_resource_name(name))
+        throw std::invalid_argument("wrong name of a resource: " + name);
+    return name;
+}
+
+StationResource read_resource(std::istream &in) {
+    StationResource resource;
+    ResourceConfig &config = resource.config;
+    config.workers =
+        static_cast<std::uint32_t>(read_number(in, "workers of a resource", 1, kMostWorkers));
+    config.slots = static_cast<std::uint32_t>(
+        read_number(in, "slots of a resource", config.workers, kMostSlots));
+    config.speed = read_factor(in, "speed of a resource", false);
+    const std::uint64_t limit = read_number(in, "limit of a resource", 0, kMostLimit);
+    if (limit > 0)
+        resource.limit = static_cast<std::uint32_t>(limit);
+    return resource;
+}
+
 HttpServerSpec read_server(std::istream &in, std::size_t n_hosts) {
     HttpServerSpec spec;
     spec.host = read_number(in, "host of a server", 0, n_hosts - 1);
@@ -57,18 +79,16 @@ HttpServerSpec read_server(std::istream &in, std::size_t n_hosts) {
     if (spec.ip == kAnyAddress)
         spec.ip.clear();
     spec.port = static_cast<std::uint16_t>(read_number(in, "port of a server", 1, 65535));
-    StationConfig &station = spec.station;
-    station.cpu.workers =
-        static_cast<std::uint32_t>(read_number(in, "workers of a server", 1, kMostWorkers));
-    station.cpu.slots = static_cast<std::uint32_t>(
-        read_number(in, "slots of a server", station.cpu.workers, kMostSlots));
     spec.is_burnt = read_number(in, "kind of a server's CPU", 0, 1) == 1;
-    station.cpu.speed = read_factor(in, "CPU speed of a server", false);
-    station.io.speed = read_factor(in, "I/O speed of a server", false);
     spec.backlog =
         static_cast<std::uint32_t>(read_number(in, "backlog of a server", 0, kMostBacklog));
     spec.idle_timeout_ns =
         static_cast<std::int64_t>(read_number(in, "idle timeout of a server", 1, kMostIdleNs));
+    const std::size_t n = read_number(in, "number of a server's resources", 1, max_resources);
+    for (std::size_t i = 0; i < n; ++i) {
+        spec.resources.push_back(read_resource_name(in));
+        spec.station.push_back(read_resource(in));
+    }
     return spec;
 }
 
@@ -209,6 +229,7 @@ std::string HttpControl::load_requests(std::istream &rest, int file) {
     tables.n_stages = read_number(rest, "number of stages", 0, most);
     tables.timeout_ns = static_cast<std::int64_t>(read_number(rest, "timeout", 0, most));
     const std::size_t n_targets = read_number(rest, "number of targets", 0, 65'536);
+    const std::size_t n_resources = read_number(rest, "number of resources", 0, 65'536);
     for (std::size_t i = 0; i < n_targets; ++i) {
         auto ip = read<std::string>(rest, "address of a target");
         const auto port = static_cast<std::uint16_t>(read_number(rest, "port", 1, 65535));
@@ -218,6 +239,8 @@ std::string HttpControl::load_requests(std::istream &rest, int file) {
         tables.by_datagram.push_back(by_datagram);
         tables.targets.emplace_back(ip, port);
     }
+    for (std::size_t i = 0; i < n_resources; ++i)
+        tables.resources.push_back(read_resource_name(rest));
     for (std::string path; rest >> path;) {
         if (!is_path(path))
             throw std::invalid_argument("wrong path: " + path);

@@ -112,7 +112,7 @@ void RequestPlan::check_request(std::size_t id, std::size_t n_hosts) const {
     for (std::size_t i = 0; i < request.n_stages; ++i) {
         const dcgym_http_stage &stage = stages_[request.first_stage + i];
         require(stage.duration_ns >= 0 && stage.duration_ns <= kMostDemandNs, id, "duration");
-        require(stage.resource <= DCGYM_HTTP_IO, id, "resource");
+        require(stage.resource < tables_.resources.size(), id, "resource");
     }
 }
 
@@ -121,10 +121,10 @@ std::string RequestPlan::message(std::size_t id) const {
     std::vector<ServiceStage> stages;
     for (std::size_t i = 0; i < request.n_stages; ++i) {
         const dcgym_http_stage &stage = stages_[request.first_stage + i];
-        stages.push_back({stage.duration_ns, static_cast<ServiceResource>(stage.resource)});
+        stages.push_back({stage.duration_ns, stage.resource});
     }
     return "GET " + tables_.paths[request.application] + "?" +
-           work_query(stages, static_cast<std::uint64_t>(request.bytes)) +
+           work_query(stages, static_cast<std::uint64_t>(request.bytes), tables_.resources) +
            " HTTP/1.1\r\nHost: " + target(id).text() + "\r\nConnection: close\r\n\r\n";
 }
 

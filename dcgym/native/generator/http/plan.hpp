@@ -18,7 +18,8 @@ struct RequestTables {
     std::size_t n_stages = 0;
     std::int64_t timeout_ns = 0; /* 0: none */
     std::vector<SocketAddress> targets;
-    std::vector<bool> by_datagram;  /* of each target: UDP, not TCP */
+    std::vector<bool> by_datagram; /* of each target: UDP, not TCP */
+    std::vector<std::string> resources;
     std::vector<std::string> paths; /* one an application */
 };
 

@@ -21,7 +21,6 @@ namespace {
 constexpr int kKernelBacklog = 4096;
 /* Without a free descriptor, the next try comes after this time. */
 constexpr std::int64_t kRetryNs = 10'000'000;
-constexpr double kServiceMemory = 0.1; /* weight of a new service time, as in the twin */
 
 /// Opens an IPv6 socket that serves IPv4 too, or an IPv4 one where there is no IPv6.
 Fd open_any(World &world, std::size_t host, std::uint16_t port, SocketAddress &local) {
@@ -139,7 +138,7 @@ void HttpServer::arrived(const DatagramPeer &peer, std::string_view text) {
     RequestReader reader;
     if (!listener_.is_open() || reader.take(text) != Parsed::whole)
         return;
-    const auto work = parse_target(reader.next().target);
+    const auto work = parse_target(reader.next().target, spec_.resources);
     if (!work)
         return;
     Greeted *const client = registry_.find(peer.from.key());
@@ -155,7 +154,7 @@ void HttpServer::arrived(const DatagramPeer &peer, std::string_view text) {
     if (draw(faults_.fail_share)) {
         ++rejected_;
         note_answer(queue(), now_ns());
-        datagrams_->send(peer, response_header(503, 0, false, number_), 0);
+        answer(peer, true, 0);
         return publish();
     }
     const std::uint64_t ticket = next_ticket_++;
@@ -186,8 +185,8 @@ void HttpServer::reject(Fd socket, Greeted *client) {
 
 bool HttpServer::is_full() const {
     const Service::Load load = service_->load();
-    const std::uint64_t here = std::uint64_t{handshaking_} + load.waiting + load.on_cpu;
-    return here >= std::uint64_t{spec_.station.cpu.slots} + spec_.backlog;
+    const std::uint64_t here = std::uint64_t{handshaking_} + load.waiting + load.on_first;
+    return here >= std::uint64_t{processors().slots} + spec_.backlog;
 }
 
 bool HttpServer::serve(HttpConnection &connection, const Work &work) {
@@ -209,10 +208,9 @@ bool HttpServer::serve(HttpConnection &connection, const Work &work) {
 }
 
 void HttpServer::ended(const ServiceStation::Ended &job) {
-    ++completed_;
-    const auto service_ns = static_cast<double>(job.end_ns - job.served_ns);
-    mean_service_ns_ +=
-        (mean_service_ns_ <= 0 ? 1 : kServiceMemory) * (service_ns - mean_service_ns_);
+    ++(job.refused ? rejected_ : completed_);
+    if (!job.refused)
+        note_service(job.end_ns - job.served_ns);
     const auto met = met_.find(job.ticket);
     if (met != met_.end()) {
         const Met found = met->second;
@@ -223,15 +221,22 @@ void HttpServer::ended(const ServiceStation::Ended &job) {
     // A server does not know that a connection is broken: it works on.
     if (found != connections_.end()) {
         const auto connection = found->second;
-        connection->respond();
+        if (job.refused)
+            connection->fail();
+        else
+            connection->respond();
     }
     const auto asked = asked_.find(job.ticket);
     if (asked != asked_.end()) {
-        const std::uint64_t bytes = asked->second.bytes;
-        datagrams_->send(asked->second.peer, response_header(200, bytes, false, number_), bytes);
+        answer(asked->second.peer, job.refused, asked->second.bytes);
         asked_.erase(asked);
     }
     publish();
+}
+
+void HttpServer::answer(const DatagramPeer &peer, bool refused, std::uint64_t bytes) {
+    const std::uint64_t sent = refused ? 0 : bytes;
+    datagrams_->send(peer, response_header(refused ? 503 : 200, sent, false, number_), sent);
 }
 
 void HttpServer::resets(const HttpConnection &connection) {
@@ -312,12 +317,12 @@ void HttpServer::publish() {
         busy_ns_ += row_.workers_busy * (now - shown_ns_);
     shown_ns_ = now;
     const SequenceWrite write{row_.sequence};
-    __atomic_store_n(&row_.busy, handshaking_ + load.waiting + load.on_cpu + load.on_io,
+    __atomic_store_n(&row_.busy, handshaking_ + load.waiting + load.on_first + load.later,
                      __ATOMIC_RELAXED);
     row_.waiting = load.waiting;
-    row_.io = load.on_io;
-    const auto workers = static_cast<std::uint16_t>(spec_.station.cpu.workers);
-    row_.workers_busy = static_cast<std::uint16_t>(std::min<std::size_t>(load.on_cpu, workers));
+    row_.later = load.later;
+    const auto workers = static_cast<std::uint16_t>(processors().workers);
+    row_.workers_busy = static_cast<std::uint16_t>(std::min<std::size_t>(load.on_first, workers));
     row_.workers = workers;
     row_.accepted = accepted_;
     row_.completed = completed_;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/agenda.hpp"
 #include "http.h"
@@ -24,8 +25,9 @@ struct HttpServerSpec {
     std::string ip; /* empty: every address of the host's namespace */
     std::uint16_t port = 0;
     bool is_burnt = false;
-    std::uint32_t backlog = 0; /* requests that may wait for the CPU */
+    std::uint32_t backlog = 0; /* requests that may wait for the first resource */
     std::int64_t idle_timeout_ns = 0;
+    std::vector<std::string> resources; /* names of the station's, in its order */
     StationConfig station;
 };
 
@@ -36,7 +38,7 @@ struct ServerFaults {
     double report_factor = 1; /* of the load that it tells balancers to the true one */
 };
 
-/// An HTTP/1.1 server: its socket, its connections, its processors. At every address of its host
+/// An HTTP/1.1 server: its socket, its connections, its resources. At every address of its host
 /// it also takes requests as datagrams, each answered by one.
 class HttpServer final : private ConnectionOwner, private Timetable::Entry {
   public:
@@ -69,6 +71,7 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     std::size_t number() const override { return number_; }
     bool may_keep_alive() const override { return listener_.is_open(); }
     std::int64_t idle_timeout_ns() const override { return spec_.idle_timeout_ns; }
+    ResourceNames resources() const override { return spec_.resources; }
     bool serve(HttpConnection &connection, const Work &work) override;
     void place_free() override { --handshaking_; }
     void resets(const HttpConnection &connection) override;
@@ -83,10 +86,13 @@ class HttpServer final : private ConnectionOwner, private Timetable::Entry {
     void greet(Fd socket, const SocketAddress::Key &key, Greeted *client);
     void reject(Fd socket, Greeted *client);
     bool is_full() const;
+    const ResourceConfig &processors() const { return spec_.station.front().config; }
     std::uint32_t queue() const;
     bool draw(double share) { return share > 0 && board_.draw() < share; }
     void begin_service(std::uint64_t ticket, std::vector<ServiceStage> stages);
+    void note_service(std::int64_t service_ns);
     void note_answer(std::uint32_t met, std::int64_t received_ns);
+    void answer(const DatagramPeer &peer, bool refused, std::uint64_t bytes);
     MessagePort::Load answer_probe();
     void ended(const ServiceStation::Ended &job);
 

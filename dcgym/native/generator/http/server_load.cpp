@@ -11,12 +11,13 @@ namespace {
 
 /* Of the work that a gray failure makes of a request: our choice, as in the twin. */
 constexpr std::int64_t kGrayFactor = 10;
+constexpr double kServiceMemory = 0.1; /* weight of a new service time, as in the twin */
 
 } // namespace
 
 std::uint32_t HttpServer::queue() const {
     const Service::Load load = service_ ? service_->load() : Service::Load{};
-    return load.waiting + load.on_cpu + load.on_io;
+    return load.waiting + load.on_first + load.later;
 }
 
 void HttpServer::open_messages() {
@@ -38,6 +39,11 @@ void HttpServer::begin_service(std::uint64_t ticket, std::vector<ServiceStage> s
             stage.demand_ns *= kGrayFactor;
     met_[ticket] = {queue(), now_ns()};
     service_->serve(ticket, stages);
+}
+
+void HttpServer::note_service(std::int64_t service_ns) {
+    const auto service = static_cast<double>(service_ns);
+    mean_service_ns_ += (mean_service_ns_ <= 0 ? 1 : kServiceMemory) * (service - mean_service_ns_);
 }
 
 void HttpServer::note_answer(std::uint32_t met, std::int64_t received_ns) {

@@ -50,7 +50,7 @@ void TimedService::due() {
 }
 
 Service::Load TimedService::load() const {
-    return {station_.waiting(), station_.on_cpu(), station_.on_io()};
+    return {station_.waiting(), station_.on_first(), station_.on_later()};
 }
 
 } // namespace dcgym

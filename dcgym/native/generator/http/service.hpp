@@ -11,14 +11,14 @@
 
 namespace dcgym {
 
-/// The processors and the I/O device of a server.
+/// The resources of a server.
 class Service {
   public:
     /// Requests by what they occupy.
     struct Load {
-        std::uint32_t waiting = 0; /* for the CPU */
-        std::uint32_t on_cpu = 0;
-        std::uint32_t on_io = 0;
+        std::uint32_t waiting = 0; /* for the first resource */
+        std::uint32_t on_first = 0;
+        std::uint32_t later = 0; /* at the others */
     };
     /// Told of every request that ends, never from within serve().
     using OnEnd = std::function<void(const ServiceStation::Ended &)>;

@@ -29,8 +29,6 @@ constexpr const char *counter_names[] = {
 static_assert(sizeof(dcgym_lb_target) == sizeof(uint64_t));
 
 constexpr uint32_t most_flow_entries = 1U << 24;
-// Numbers of hooks by their names' order.
-constexpr uint32_t at_tc = 0, xdp_in_driver = 1;
 constexpr uint32_t witnesses_an_entry = 4;
 constexpr uint32_t least_witnessed = 1U << 16; // flows
 
@@ -54,8 +52,6 @@ Balancer::Balancer(const std::string &object_path, const BalancerIdentity &ident
     check_range("snapshot_interval_ns", size.snapshot_interval_ns, 1'000'000, UINT64_MAX);
     if (size.flow_entries > 0 || mode.consistency == "table" || mode.consistency == "rule")
         check_range("flow_entries", size.flow_entries, DCGYM_LB_WAYS, most_flow_entries);
-    check_range("quic_id_bytes", mode.quic_id_bytes, DCGYM_LB_QUIC_LEAST_ID_BYTES,
-                DCGYM_LB_QUIC_MOST_ID_BYTES);
     size_.flow_entries = std::bit_ceil(std::max<uint32_t>(size.flow_entries, DCGYM_LB_WAYS));
     if (size.devices && mode.consistency != "table")
         throw_config_error("consistency", mode.consistency, "table, where servers have devices");
@@ -138,9 +134,8 @@ void Balancer::set_constants(const BalancerMode &mode) {
     constants.witness_mask = witnesses() - 1;
     constants.collects = size_.collects;
     constants.consistency =
-        parse_choice("consistency", mode.consistency, {"table", "cookie", "none", "rule", "quic"});
+        parse_choice("consistency", mode.consistency, {"table", "cookie", "none", "rule"});
     constants.delivery = parse_choice("delivery", mode.delivery, {"l2", "ipip"});
-    constants.quic_id_bytes = mode.quic_id_bytes;
     constants.devices = size_.devices;
     constants.tracks = tracks_ && constants.consistency != DCGYM_LB_BY_HASH;
     dcgym::set_constants(object(), constants);
@@ -148,11 +143,11 @@ void Balancer::set_constants(const BalancerMode &mode) {
 
 // Programs that nobody asked for are not worth the verifier's time.
 void Balancer::set_hook(const BalancerMode &mode) {
-    hook_ = parse_choice("hook", mode.hook, {"tc", "xdp", "xdp-generic"});
+    at_xdp_ = parse_choice("hook", mode.hook, {"tc", "xdp"}) == 1;
     const std::array<std::pair<const char *, bool>, 4> asked = {{
-        {"l4lb_balance", hook_ == at_tc},
-        {"l4lb_xdp", hook_ != at_tc},
-        {"l4lb_pass", hook_ != at_tc},
+        {"l4lb_balance", !at_xdp_},
+        {"l4lb_xdp", at_xdp_},
+        {"l4lb_pass", at_xdp_},
         {"l4lb_select", times_select_},
     }};
     for (const auto &[name, is_asked] : asked)
@@ -238,25 +233,25 @@ void Balancer::link(uint32_t ifindex, const char *program, int where, uint32_t o
     const int descriptor = program_fd(object(), program);
     LIBBPF_OPTS(bpf_link_create_opts, options);
     if (where == BPF_XDP)
-        options.flags = hook_ == xdp_in_driver ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE;
+        options.flags = XDP_FLAGS_DRV_MODE; // generic XDP misses what tc redirects
     int made = -1;
     in_namespace(namespace_fd, [&] {
         made = bpf_link_create(descriptor, static_cast<int>(ifindex),
                                static_cast<bpf_attach_type>(where), &options);
     });
     check(made, std::string("cannot attach ") + program + " to interface " +
-                    std::to_string(ifindex) + " (a tcx link needs Linux 6.6)");
+                    std::to_string(ifindex) +
+                    (where == BPF_XDP ? "" : " (a tcx link needs Linux 6.6)"));
     attached_.emplace(owner, made);
 }
 
 void Balancer::attach(uint32_t ifindex, const Peer &peer) {
-    if (hook_ == at_tc)
+    if (!at_xdp_)
         return link(ifindex, "l4lb_balance", tcx_ingress, ifindex, -1);
     check_range("peer", peer.ifindex, 1, INT32_MAX);
     link(ifindex, "l4lb_xdp", BPF_XDP, ifindex, -1);
     try {
-        if (hook_ == xdp_in_driver)
-            link(peer.ifindex, "l4lb_pass", BPF_XDP, ifindex, peer.namespace_fd);
+        link(peer.ifindex, "l4lb_pass", BPF_XDP, ifindex, peer.namespace_fd);
         check_path(peer);
     } catch (...) {
         detach(ifindex);

@@ -28,11 +28,10 @@ struct BalancerSize {
 };
 
 struct BalancerMode {
-    std::string consistency; // "table", "cookie", "none", "rule" or "quic"
+    std::string consistency; // "table", "cookie", "none" or "rule"
     std::string delivery;    // "l2" or "ipip"
-    std::string hook;        // "tc", "xdp" (in the driver) or "xdp-generic"
+    std::string hook;        // "tc", or "xdp" in the driver
     std::string pin_path;    // a directory on a bpffs that keeps flows beyond this object, or ""
-    uint32_t quic_id_bytes;  // length of the connection IDs of QUIC that servers give
     bool times_select;       // the program that `time_select` runs is loaded too
 };
 
@@ -109,7 +108,7 @@ class Balancer {
     void detach(uint32_t ifindex);
     void check_path(const Peer &peer) const;
     bool times_select() const { return times_select_; }
-    const char *program() const { return hook_ == 0 ? "l4lb_balance" : "l4lb_xdp"; }
+    const char *program() const { return at_xdp_ ? "l4lb_xdp" : "l4lb_balance"; }
     TestRun test_run(const char *program, const std::string &packet, uint32_t repeat) const;
 
     // Detaches and releases programs and maps; idempotent.
@@ -137,7 +136,7 @@ class Balancer {
     void link(uint32_t ifindex, const char *program, int where, uint32_t owner, int namespace_fd);
 
     BalancerSize size_;
-    uint32_t hook_ = 0;
+    bool at_xdp_ = false;
     bool tracks_;
     bool times_select_;
     ObjectPtr object_;

@@ -59,7 +59,7 @@ void bind_constructor(py::class_<Balancer> &balancer) {
                     const std::string &delivery, const std::string &hook,
                     const std::string &source_mac, const std::string &gateway_mac,
                     const std::vector<std::string> &tunnel_from, const std::string &pin_path,
-                    uint64_t stream, uint32_t quic_id_bytes, bool times_select, bool devices) {
+                    uint64_t stream, bool times_select, bool devices) {
             return std::make_unique<Balancer>(
                 object_path,
                 dcgym::BalancerIdentity{.mac = mac,
@@ -77,7 +77,6 @@ void bind_constructor(py::class_<Balancer> &balancer) {
                                     .delivery = delivery,
                                     .hook = hook,
                                     .pin_path = pin_path,
-                                    .quic_id_bytes = quic_id_bytes,
                                     .times_select = times_select});
         }),
         py::arg("object_path"), py::arg("mac"), py::kw_only(), py::arg("n_vips") = 1,
@@ -85,8 +84,8 @@ void bind_constructor(py::class_<Balancer> &balancer) {
         py::arg("snapshot_interval_ns") = 10'000'000, py::arg("consistency") = "table",
         py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
         py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
-        py::arg("pin_path") = "", py::arg("stream") = 0, py::arg("quic_id_bytes") = 8,
-        py::arg("times_select") = false, py::arg("devices") = false);
+        py::arg("pin_path") = "", py::arg("stream") = 0, py::arg("times_select") = false,
+        py::arg("devices") = false);
 }
 
 void bind_settings(py::class_<Balancer> &balancer) {

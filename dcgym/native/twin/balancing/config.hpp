@@ -11,8 +11,6 @@
 
 namespace dcgym::twin::balancing {
 
-constexpr size_t max_resources = 8; // of a server
-
 enum class Change : uint8_t {
 #define DCGYM_ROW(symbol, ...) symbol,
 #include "tables/pool_events.h"

@@ -16,7 +16,7 @@ View::View(size_t e, size_t b, size_t n, std::vector<uint8_t> sampled)
 
 void View::fill(size_t env, Simulation &simulation) {
     for (size_t i = 0; i < servers_; i++)
-        eligible_.data[env * servers_ + i] = simulation.servers()[i].eligible;
+        eligible_.data[env * servers_ + i] = simulation.servers()[i].takes_flows();
     for (size_t j = 0; j < balancers_; j++) {
         Balancer &balancer = simulation.balancers()[j];
         fill_balancer(env * balancers_ + j, balancer, simulation.now_ns());

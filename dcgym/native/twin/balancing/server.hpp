@@ -36,7 +36,8 @@ struct Server {
     uint32_t queue = 0;       // flows here: waiting or in service, at whatever resource
     uint32_t epoch = 0;       // grows when the server is removed, with its flows
     bool up = false;
-    bool eligible = false;      // takes new flows
+    bool eligible = false;      // may take new flows, as far as events go
+    bool in_service = true;     // and as far as commands go
     double factor = 1;          // of the processors' first speed
     double colocated = 0;       // other CPU-bound processes that stay
     double visiting = 0;        // and those of loads that move between servers
@@ -75,6 +76,7 @@ struct Server {
                processors().config.slots + static_cast<size_t>(backlog);
     }
 
+    bool takes_flows() const { return eligible && in_service; }
     void clear(int64_t now_ns);
     void integrate(int64_t now_ns);
     // Must follow every change of the jobs, the speed or the co-located load.

@@ -241,10 +241,20 @@ void Simulation::fail_balancer(uint32_t target) {
     balancers_[target].restart();
 }
 
+void Simulation::set_in_service(const uint8_t *flags) {
+    bool is_new = false;
+    for (size_t i = 0; i < servers_.size(); i++) {
+        is_new |= servers_[i].in_service != (flags[i] != 0);
+        servers_[i].in_service = flags[i] != 0;
+    }
+    if (is_new)
+        refresh_pools();
+}
+
 void Simulation::refresh_pools() {
     std::vector<uint16_t> pool;
     for (size_t i = 0; i < servers_.size(); i++)
-        if (servers_[i].eligible)
+        if (servers_[i].takes_flows())
             pool.push_back(static_cast<uint16_t>(i));
     for (Balancer &balancer : balancers_)
         balancer.set_pool(pool);

@@ -58,6 +58,9 @@ class Simulation {
     double in_service_ns(size_t server) const;
     int64_t demand_ns(const Flow &flow) const; // of all stages
 
+    // Which servers may take new flows, a flag each; what events took away stays away.
+    void set_in_service(const uint8_t *flags);
+
     int64_t now_ns() const { return now_ns_; }
     int64_t begun_ns() const { return begun_ns_; } // when changes count from; -1 if not known yet
     uint64_t events() const { return events_; }

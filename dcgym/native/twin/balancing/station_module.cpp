@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <tuple>
 #include <vector>
 
 #include "service_station.hpp"
@@ -33,7 +34,7 @@ struct WatchedStation {
         }
         station.advance(at_ns);
         for (const ServiceStation::Ended &job : station.take_ended())
-            ends_ns[job.ticket] = job.end_ns;
+            ends_ns[job.ticket] = job.refused ? -job.end_ns : job.end_ns;
         now_ns = at_ns;
     }
     void look_until(int64_t at_ns) {
@@ -43,13 +44,22 @@ struct WatchedStation {
     }
 };
 
-// When each job ends; jobs are in the order of their arrival.
-Column station_ends(uint32_t workers, uint32_t slots, const Column &arrivals_ns,
-                    const Column &demands_ns, const std::vector<bool> &is_cpu, int64_t period_ns,
+using Rows = std::vector<std::tuple<uint32_t, uint32_t, double, uint32_t>>;
+
+// When each job ends, negative where it is refused; jobs are in the order of their arrival. Stages
+// are numbers of resources.
+Column station_ends(const Rows &resources, const Column &arrivals_ns, const Column &demands_ns,
+                    const std::vector<uint32_t> &resource_numbers, int64_t period_ns,
                     int64_t change_ns, double speed, double colocated) {
     const auto arrivals = arrivals_ns.unchecked<1>();
     const auto demands = demands_ns.unchecked<2>();
-    WatchedStation watched{ServiceStation({.cpu = {workers, slots, 1}, .io = {}}),
+    StationConfig config;
+    for (const auto &[workers, slots, own_speed, limit] : resources)
+        config.push_back({{workers, slots, own_speed}, limit});
+    for (const uint32_t number : resource_numbers)
+        if (number >= config.size())
+            throw py::value_error("stages: a resource that the station has not");
+    WatchedStation watched{ServiceStation(config),
                            period_ns,
                            change_ns,
                            speed,
@@ -58,9 +68,8 @@ Column station_ends(uint32_t workers, uint32_t slots, const Column &arrivals_ns,
     for (py::ssize_t job = 0; job < arrivals.shape(0); job++) {
         watched.look_until(arrivals(job));
         std::vector<ServiceStage> stages;
-        for (size_t i = 0; i < is_cpu.size(); i++)
-            stages.push_back({demands(job, static_cast<py::ssize_t>(i)),
-                              is_cpu[i] ? ServiceResource::cpu : ServiceResource::io});
+        for (size_t i = 0; i < resource_numbers.size(); i++)
+            stages.push_back({demands(job, static_cast<py::ssize_t>(i)), resource_numbers[i]});
         watched.station.arrive(arrivals(job), static_cast<uint64_t>(job), stages);
     }
     while (watched.station.next_ns() != ServiceStation::kNever)
@@ -73,4 +82,5 @@ Column station_ends(uint32_t workers, uint32_t slots, const Column &arrivals_ns,
 
 void bind_station(py::module_ &module) {
     module.def("station_ends", &station_ends);
+    module.attr("MAX_RESOURCES") = max_resources;
 }

@@ -91,6 +91,15 @@ void Twin::set_weights(const Doubles &weights, const Mask &mask) {
                                                          (env * balancers_ + b) * servers_);
 }
 
+void Twin::set_in_service(const Mask &flags, const Mask &mask) {
+    check_begun();
+    if (static_cast<size_t>(flags.size()) != simulations_.size() * servers_)
+        throw py::value_error("flags: one for each environment and server");
+    for (size_t env = 0; env < simulations_.size(); env++)
+        if (mask.data()[env])
+            simulations_[env].set_in_service(flags.data() + env * servers_);
+}
+
 py::array Twin::advance(const Integers &until_ns) {
     check_begun();
     const Column<int64_t> reached({simulations_.size()});

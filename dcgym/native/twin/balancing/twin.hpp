@@ -30,6 +30,8 @@ class Twin {
     void reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const Mask &mask);
     void set_rules(const std::vector<uint32_t> &rules, const Mask &mask);
     void set_weights(const Doubles &weights, const Mask &mask);
+    // Servers that may take new flows, a flag for each environment and server.
+    void set_in_service(const Mask &flags, const Mask &mask);
     // Returns the time of each environment.
     py::array advance(const Integers &until_ns);
     void drain(const Integers &until_ns, const Mask &mask);

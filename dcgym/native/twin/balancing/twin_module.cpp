@@ -16,6 +16,7 @@ void bind_twin(pybind11::module_ &module) {
         .def("reset", &Twin::reset, "seeds"_a, "mask"_a)
         .def("set_rules", &Twin::set_rules, "rules"_a, "mask"_a)
         .def("set_weights", &Twin::set_weights, "weights"_a, "mask"_a)
+        .def("set_in_service", &Twin::set_in_service, "flags"_a, "mask"_a)
         .def("advance", &Twin::advance, "until_ns"_a)
         .def("drain", &Twin::drain, "until_ns"_a, "mask"_a)
         .def("hold_flows", &Twin::hold_flows, "most"_a, "mask"_a)

@@ -64,13 +64,13 @@ class MuxNetwork:
     ) -> None:
         self._topology = topology
         self._switches = [node for node in topology.switches if node.role == "switch"]
-        names = [node.name for node in topology.switches if node.role == "balancer"]
+        self._muxes = [node.name for node in topology.switches if node.role == "balancer"]
         self._anycast = len(topology.hosts) + 1
         blocks = [
             make_slots([topology.node(name).index + 1 for name in servers], own)
             for servers, own in zip(vips, entries, strict=True)
         ]
-        self._balancers = [self._make_balancer(name, len(vips)) for name in names]
+        self._balancers = [self._make_balancer(name, len(vips)) for name in self._muxes]
         # Beside the prefix, a number for each switch.
         n_numbers = 1 + len(topology.switches)
         self.network = EmulatedNetwork(
@@ -81,7 +81,7 @@ class MuxNetwork:
             n_spare_groups=len(topology.switches) * n_numbers,
             nodes={
                 name: NodeKind(BalancerSwitch, {"balancer": balancer})
-                for name, balancer in zip(names, self._balancers, strict=True)
+                for name, balancer in zip(self._muxes, self._balancers, strict=True)
             },
             hmux=require().HmuxSize(
                 n_vips=len(vips),
@@ -93,7 +93,7 @@ class MuxNetwork:
             ),
         )
         self._reporters = self._configure_hosts(vips)
-        self._muxes = names
+        self._open_muxes()
         distances = self._route(frozenset())
         numbers = [self._number(node.name) for node in topology.switches]
         self.controller = MuxController(
@@ -121,6 +121,10 @@ class MuxNetwork:
             for port, protocol in ((PORT, "tcp"), (PORT, "udp"), (STREAM_PORT, "tcp")):
                 balancer.add_vip(vip, vip_address(vip), port, protocol)
         return balancer
+
+    def _open_muxes(self) -> None:
+        for name in self._muxes:
+            self.network.net.get(name).open("tc")
 
     def set_slots(self, vip: int, slots: Slots) -> None:
         """Give the software muxes a VIP's block: a server number of theirs is one entry of it."""

@@ -1,0 +1,90 @@
+"""A control interval of a pool, as balancers know it: what features are functions of.
+
+Shapes: E copies, B balancers, A of them asked about, N servers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcgym.tasks.balancing.protocol import PoolState, PoolView
+from dcgym.tasks.common.lazy import Lazy
+from dcgym.tasks.common.statistics import FloatArray
+
+__all__ = ["BalancerIndex", "PoolInterval"]
+
+BalancerIndex = slice | list[int]
+_US_PER_S = 1e6
+_NS_PER_S = 1e9
+
+
+# Not frozen: one is made at every step, and that would take five times as long.
+@dataclass(eq=False)
+class PoolInterval:
+    """What balancers knew when an interval began and when it ended.
+
+    Attributes:
+        begun: The pool when it began, in each copy.
+        ended: The pool when it ended.
+        balancers: Index of the balancers that are asked about.
+        configured_weights: The weight of each server as its operator sees it, (N,).
+    """
+
+    begun: PoolState
+    ended: PoolState
+    balancers: BalancerIndex
+    configured_weights: FloatArray
+
+    @property
+    def seen(self) -> PoolView:
+        """What all balancers know at its end."""
+        return self.ended.seen
+
+    @Lazy
+    def duration_s(self) -> FloatArray:
+        """Its length in each copy, (E,)."""
+        return np.asarray((self.ended.time_ns - self.begun.time_ns) / _NS_PER_S)
+
+    def level(self, name: str) -> npt.NDArray[Any]:
+        """Return a field of `PoolView` at its end, (E, A, ...), in its own unit.
+
+        Args:
+            name: The field, one that each balancer has.
+        """
+        values: npt.NDArray[Any] = getattr(self.ended.seen, name)[:, self.balancers]
+        return values
+
+    def rise(self, name: str) -> npt.NDArray[Any]:
+        """Return by how much a count of `PoolView` has risen, (E, A, ...).
+
+        Args:
+            name: The field, one that each balancer has.
+        """
+        begun: npt.NDArray[Any] = getattr(self.begun.seen, name)[:, self.balancers]
+        # A server that comes anew counts from 0.
+        rise: npt.NDArray[Any] = np.maximum(self.level(name) - begun, 0)
+        return rise
+
+    def rate_per_s(self, name: str) -> FloatArray:
+        """Return how fast a count of `PoolView` has risen, (E, A, ...); 0 where no time passed.
+
+        Args:
+            name: The field, one that each balancer has.
+        """
+        rise = self.rise(name)
+        duration_s = self.duration_s.reshape(-1, *[1] * (rise.ndim - 1))
+        return np.where(duration_s > 0, rise / np.maximum(duration_s, 1e-9), 0.0)
+
+    def reduced_s(self, name: str, at: int | slice) -> FloatArray:
+        """Return reductions of a reservoir of `PoolView` at its end, in seconds, (E, A, ...).
+
+        Args:
+            name: The field.
+            at: Which of `REDUCERS`.
+        """
+        times_us: FloatArray = getattr(self.ended.seen, name)[:, self.balancers][..., at]
+        return times_us / _US_PER_S
