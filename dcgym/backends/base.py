@@ -65,6 +65,7 @@ class Capabilities:
             would have made of them is known.
         closed_loops: Users may wait for their flows before they send the next.
         stage_limits: Resources of servers beyond the first may have a limit of flows.
+        vips: A pool may have several virtual addresses.
         flow_matrix: Bytes of every source host are counted at every switch port.
         probes: Round trips between chosen hosts can be measured.
         assignments: New flows can wait until an agent names their servers.
@@ -88,6 +89,7 @@ class Capabilities:
     shadows: bool = False
     closed_loops: bool = False
     stage_limits: bool = False
+    vips: bool = False
     flow_matrix: bool = False
     probes: bool = False
     assignments: bool = False

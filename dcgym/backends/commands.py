@@ -99,19 +99,19 @@ def refuse_flow_commands(commands: NetworkCommands) -> None:
         raise ConfigError("flow_commands", "given", "None: this network steers no flows")
 
 
-def rule_names(rules: str | Sequence[str], n_balancers: int) -> Sequence[str]:
-    """Return the name of each balancer's rule.
+def rule_names(rules: str | Sequence[str], n_frontends: int) -> Sequence[str]:
+    """Return the name of each front end's rule.
 
     Args:
         rules: Those names, or one for all.
-        n_balancers: Number of balancers.
+        n_frontends: Number of front ends.
 
     Raises:
         ConfigError: There is no such rule, or not one for each.
     """
-    names = [rules] * n_balancers if isinstance(rules, str) else rules
-    if len(names) != n_balancers:
-        raise ConfigError("rules", rules, f"{n_balancers} names of rules, one a balancer")
+    names = [rules] * n_frontends if isinstance(rules, str) else rules
+    if len(names) != n_frontends:
+        raise ConfigError("rules", rules, f"{n_frontends} names of rules, one a front end")
     for name in names:
         RULES.find(name)
     return names
@@ -155,18 +155,18 @@ def check_eligible(eligible: npt.ArrayLike, n_envs: int, n_servers: int) -> Mask
     return np.ascontiguousarray(given)
 
 
-def sampled_flags(balancers: Sequence[int], n_balancers: int) -> list[bool]:
-    """Tell of each balancer whether its samples are reduced.
+def sampled_flags(frontends: Sequence[int], n_frontends: int) -> list[bool]:
+    """Tell of each front end whether its samples are reduced.
 
     Args:
-        balancers: Numbers of those whose are.
-        n_balancers: Number of balancers.
+        frontends: Numbers of those whose are.
+        n_frontends: Number of front ends.
 
     Raises:
-        ConfigError: There is no such balancer.
+        ConfigError: There is no such front end.
     """
-    numbers = {check_int("sampled", one, 0, n_balancers - 1) for one in balancers}
-    return [number in numbers for number in range(n_balancers)]
+    numbers = {check_int("sampled", one, 0, n_frontends - 1) for one in frontends}
+    return [number in numbers for number in range(n_frontends)]
 
 
 def check_device_rule(name: str, agents: Agents) -> DeviceRule:

@@ -311,7 +311,7 @@ def _check_events(network: OneNetwork) -> None:
 
 
 def _run_pool(pool: Pool, seed: int, intervals: int) -> npt.NDArray[np.float64]:
-    """Return the flows that each balancer has seen on each server."""
+    """Return the flows that each front end has seen on each server."""
     # Nothing that is read says the number of copies before they begin.
     n_envs = len(pool.apply(NOTHING))
     pool.reset(range(seed, seed + n_envs))
@@ -339,9 +339,9 @@ def _rule_of(pool: Pool) -> str:
 def _check_pool_arrays(pool: Pool) -> None:
     state = pool.read()
     seen, truth = state.seen, state.truth
-    n_envs, balancers, servers = seen.ongoing.shape
-    sizes = {1: (n_envs,), 2: (n_envs, servers), 3: (n_envs, balancers, servers)}
-    for name in ("ongoing", "flows", "completed"):
+    n_envs, frontends, servers = seen.ongoing.shape
+    sizes = {1: (n_envs,), 2: (n_envs, servers), 3: (n_envs, frontends, servers)}
+    for name in ("ongoing", "flows", "completed", "eligible", "weights"):
         values = getattr(seen, name)
         assert values.shape == sizes[3] and (values >= 0).all(), name
     assert state.time_ns.shape == sizes[1] and (state.time_ns <= pool.apply(NOTHING)).all()
@@ -368,19 +368,21 @@ def _check_pool_rules(pool: Pool) -> None:
 
 def _check_pool_service(pool: Pool) -> None:
     present = pool.read().seen.eligible
-    alone = np.zeros_like(present)
-    alone[np.arange(len(present)), present.argmax(axis=1)] = True
+    serving = np.logical_or.reduce(present, axis=1)
+    alone = np.zeros_like(serving)
+    alone[np.arange(len(serving)), serving.argmax(axis=1)] = True
     try:
         pool.apply(PoolCommands(eligible=alone))
     except ConfigError:
         assert not pool.capabilities.eligible, "a command that the capabilities name was refused"
         return
     assert pool.capabilities.eligible, "a command that no capability names was taken"
-    assert (pool.read().seen.eligible == alone).all(), "servers out of service take flows"
-    pool.apply(PoolCommands(eligible=np.ones_like(present)))
+    left = present & alone[:, None]
+    assert (pool.read().seen.eligible == left).all(), "servers out of service take flows"
+    pool.apply(PoolCommands(eligible=np.ones_like(serving)))
     assert (pool.read().seen.eligible == present).all(), "servers are not back in service"
     try:
-        pool.apply(PoolCommands(eligible=np.zeros_like(present)))
+        pool.apply(PoolCommands(eligible=np.zeros_like(serving)))
     except ConfigError:
         return
     raise AssertionError("no server was left in service")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dcgym.monitors.balancer.layout import REGION, SERVERS, BalancerRegion
+from dcgym.monitors.balancer.layout import REGION, BalancerRegion
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing import rules
 
@@ -29,7 +29,8 @@ __all__ = [
 RULES = {name: rules.RULES[name].number for name in rules.kernel_rules()}
 # The others' decisions use messages up: `balancer_messages` times them.
 OWN_RULES = [name for name in RULES if not rules.RULES[name].needs_messages]
-POOLS = (8, 20, 64)
+POOLS = (8, 20, 64, 256)
+SERVERS = 64  # where one pool is timed
 FLOWS_PER_SERVER = 4  # ongoing while new flows are placed
 RUNS, REPETITIONS, READS = 20_000, 7, 2000
 SYN, ACK = 0x02, 0x10
@@ -79,7 +80,7 @@ def measure_feature_reads() -> dict[str, Any]:
     region = BalancerRegion(mmap.mmap(balancer.region_map_fd, REGION.itemsize))
     figures = {
         "counters (us)": _least(lambda: _mean_us(region.snapshot)),
-        "samples (us)": _least(lambda: _mean_us(region.all_samples)),
+        "samples (us)": _least(lambda: _mean_us(lambda: region.all_samples(SERVERS))),
     }
     balancer.close()
     return {"servers": SERVERS, **figures}

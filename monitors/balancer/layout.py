@@ -27,11 +27,12 @@ __all__ = [
     "BalancerRegion",
     "check_layout",
     "newest_block",
+    "servers_in",
 ]
 
 MAGIC = 0x424C4D59474344
-VERSION = 1
-SERVERS = 64
+VERSION = 2
+SERVERS = 256
 BUFFERS = 4
 SLOTS = 128
 """Samples that a reservoir holds."""
@@ -52,6 +53,8 @@ def _words(*names: str) -> list[tuple[str, str]]:
     return [(name, "<u8") for name in names]
 
 
+# A set of servers has a bit for each number.
+SET = ("<u8", SERVERS // 64)
 SAMPLE = np.dtype([("time_ms", "<u4"), ("value_us", "<u4")])
 ALIAS = np.dtype([("threshold", "<u4"), ("other", "<u4")])
 RESERVOIR = np.dtype([("samples", SAMPLE, SLOTS)])
@@ -59,7 +62,8 @@ HEADER = np.dtype(_words("magic", "version", "n_servers", "time_ns", "heartbeat_
 SERVER = np.dtype(_words("packets", "flows", "completed", "ongoing"))
 SNAPSHOT = np.dtype(
     [
-        *_words("sequence", "time_ns", "active", "syns", "untracked", "timeouts"),
+        *_words("sequence", "time_ns", "syns", "untracked", "timeouts"),
+        ("active", *SET),
         ("servers", SERVER, SERVERS),
     ]
 )
@@ -68,12 +72,14 @@ POOL = np.dtype(
         *_words("sequence", "time_ns"),
         ("rule", "<u4"),
         ("n", "<u4"),
+        ("members", *SET),
         ("server", "<u2", SERVERS),
         ("weight", "<u4", SERVERS),
         ("alias", ALIAS, SERVERS),
     ]
 )
 SAMPLES = np.dtype([("duration", RESERVOIR), ("completion", RESERVOIR), ("handshake", RESERVOIR)])
+_SAMPLES_WORDS = SAMPLES.itemsize // 8
 REGION = np.dtype(
     [
         ("header", HEADER),
@@ -114,7 +120,7 @@ class BalancerRegion:
             raise BackendError(f"balancer region: {view.nbytes} bytes, {REGION.itemsize} needed")
         self._region = np.frombuffer(buffer, REGION, count=1)[0]
         offset = REGION.fields["samples"][1] if REGION.fields else 0
-        words = SERVERS * SAMPLES.itemsize // 8
+        words = SERVERS * _SAMPLES_WORDS
         self._samples = np.frombuffer(buffer, "<u8", count=words, offset=offset)
         found = (int(self.header["magic"]), int(self.header["version"]))
         if found != (MAGIC, VERSION):
@@ -150,14 +156,17 @@ class BalancerRegion:
         """
         return _filled(self._region["samples"][server][what])
 
-    def all_samples(self) -> npt.NDArray[np.void]:
-        """Return a copy of the reservoirs of all servers, empty slots (time 0) included.
+    def all_samples(self, n_servers: int = SERVERS) -> npt.NDArray[np.void]:
+        """Return a copy of the reservoirs of the first servers, empty slots (time 0) included.
+
+        Args:
+            n_servers: How many.
 
         Returns:
-            An array of shape (SERVERS,) and type `SAMPLES`.
+            An array of shape (n_servers,) and type `SAMPLES`.
         """
         # Word by word: NumPy copies arrays of structs field by field, five times as slowly.
-        return self._samples.copy().view(SAMPLES)
+        return self._samples[: n_servers * _SAMPLES_WORDS].copy().view(SAMPLES)
 
     def interarrival(self) -> npt.NDArray[np.void]:
         """Return a copy of the gaps between new flows, empty slots left out."""
@@ -178,16 +187,28 @@ def newest_block(buffers: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     Raises:
         BackendError: Nothing was published, or the writer overran every copy for a second.
     """
+    # Word by word, as in `BalancerRegion.all_samples`.
+    words = buffers.view(np.uint64).reshape(len(buffers), -1)
 
     def copy_newest() -> npt.NDArray[np.void] | None:
         sequences = buffers["sequence"].copy()
         slot = int(sequences.argmax())
-        copy: npt.NDArray[np.void] = buffers[slot].copy()
+        copy: npt.NDArray[np.void] = words[slot].copy().view(buffers.dtype)[0]
         # The writer needs three more publications to come back to this buffer.
         is_whole = sequences[slot] != 0 and buffers["sequence"][slot] == sequences[slot]
         return copy if is_whole else None
 
     return read_whole(copy_newest, "balancer region: no complete block to read")
+
+
+def servers_in(words: npt.NDArray[np.uint64]) -> list[int]:
+    """Return the numbers of the servers in a set, in their order.
+
+    Args:
+        words: ``active`` of a snapshot or ``members`` of a pool.
+    """
+    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")
+    return [int(number) for number in np.flatnonzero(bits)]
 
 
 def check_layout(compiled: CompiledLayout) -> list[str]:

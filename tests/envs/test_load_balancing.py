@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 import dcgym
 from dcgym.errors import BackendError, ConfigError
-from dcgym.tasks.balancing import Event, make_scenario
+from dcgym.tasks.balancing import Event, make_scenario, server_group
 from dcgym.testing import check_contract, check_no_dead_feature
 
 pytestmark = pytest.mark.simulation
@@ -68,6 +68,7 @@ def test_same_seed_same_bits_other_seed_other_episode():
     assert not np.array_equal(first, other)
 
 
+LARGE = make_scenario("hlb-128").changed(groups=(server_group("a", 257),))
 PROGRAM = """
 import hashlib, gymnasium as gym, numpy as np, dcgym
 env = gym.make("dcgym/LoadBalancing-v1")
@@ -265,7 +266,7 @@ def test_render_shows_servers():
         # What only a simulation can know or hold.
         ({"backend": "emulation", "rule": "oracle"}, "rule: value 'oracle'"),
         ({"backend": "emulation", "others": "gsq"}, "others: value 'gsq' .*did you mean 'lsq'"),
-        ({"backend": "emulation", "scenario": "hlb-128"}, "scenario.groups: value 128 .* 1 to 64"),
+        ({"backend": "emulation", "scenario": LARGE}, "scenario.groups: value 257 .* 1 to 256"),
         ({"scenario": "yao-sim-9"}, "scenario: value 'yao-sim-9' .*did you mean 'yao-sim-8'"),
         # The scenario has two.
         ({"balancer": 2}, "balancer: value 2 .* from 0 to 1"),

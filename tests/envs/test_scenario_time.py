@@ -156,9 +156,9 @@ def test_without_somebody_who_decides_a_twin_counts_from_its_reset() -> None:
     twin = BalancingTwin(make_scenario(scenario))
     twin.reset(1)
     twin.advance(2 * 10**9 - 1)
-    assert twin.read().seen.eligible[0, 0] and twin.records(EVENT_RECORDS) == []
+    assert twin.read().seen.eligible[0, 0, 0] and twin.records(EVENT_RECORDS) == []
     twin.advance(2 * 10**9)
-    assert not twin.read().seen.eligible[0, 0]
+    assert not twin.read().seen.eligible[0, 0, 0]
     assert [record["at_s"] for record in twin.records(EVENT_RECORDS)] == [2.0]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors.balancer.layout import SERVERS
+from dcgym.monitors.balancer.layout import SERVERS, servers_in
 from dcgym.native import bpf_object, require
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import (
@@ -154,7 +154,7 @@ def test_any_bytes_are_survived(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("rule", CHOOSING)
-@pytest.mark.parametrize("n", [1, 3, 64])
+@pytest.mark.parametrize("n", [1, 3, 64, 65, 128, SERVERS])
 def test_the_program_chooses_as_the_twin_does(rig: Rig, rule: str, n: int) -> None:
     """From the same seed and state; Charon's registers lie still, since nobody reports a speed."""
     native, rng = require("_simulation"), np.random.default_rng(n)
@@ -281,7 +281,7 @@ BAD: list[tuple[str, Callable[[Any], object]]] = [
     ("addresses", lambda native: native.set_servers(0, {1: mac(1)}, {1: ["10.0.0"]})),
     # Of a server that is not there.
     ("addresses", lambda native: native.set_servers(0, {1: mac(1)}, {2: ["10.0.0.2"]})),
-    ("server: value '64'", lambda native: native.set_servers(0, {64: mac(1)})),
+    ("server: value '256'", lambda native: native.set_servers(0, {SERVERS: mac(1)})),
     ("vip: value '1'", lambda native: native.set_servers(1, {})),
     ("address: value '10.0.0'", lambda native: native.add_vip(0, "10.0.0", 80)),
     # It is one already.
@@ -291,6 +291,8 @@ BAD: list[tuple[str, Callable[[Any], object]]] = [
     # It needs more than a balancer sees.
     ("rule: value", lambda native: native.pools.set_rule(0, RULES["oracle"].number)),
     ("servers", lambda native: native.pools.replace(0, 0, [1, 1], [1.0, 1.0])),
+    ("servers", lambda native: native.pools.replace(0, 0, [200, 136, 200], [1.0] * 3)),
+    ("servers: value '256'", lambda native: native.pools.replace(0, 0, [SERVERS], [1.0])),
     ("weights", lambda native: native.pools.set_weights(0, [1.0])),
     ("weights", lambda native: native.pools.set_weights(0, [1.0, 0.0, 1.0])),
     ("weights", lambda native: native.pools.set_weights(0, [1.0, float("nan"), 1.0])),
@@ -312,6 +314,7 @@ def test_bad_input_is_named(rig: Rig, line: str, call: Callable[[Any], object]) 
         ("flow_entries: value '3'", {"flow_entries": 3}),
         ("consistency: value 'best'", {"consistency": "best"}),
         ("source_mac: value '02:dc'", {"source_mac": "02:dc"}),
+        ("further_macs: value '64'", {"further_macs": 64}),
         ("tunnel_from: value", {"tunnel_from": ["10.0.0"]}),
     ],
 )
@@ -345,7 +348,7 @@ def test_a_closed_balancer_says_so() -> None:
 
 
 def test_vips_are_apart() -> None:
-    rig = Rig(n_vips=2)
+    rig = Rig(n_vips=2, further_macs=1)
     rig.native.add_vip(1, "10.0.0.101", 53, "udp")
     rig.native.set_servers(1, {2: mac(2)})
     rig.native.pools.replace(1, 0, [2], [1.0])
@@ -353,6 +356,10 @@ def test_vips_are_apart() -> None:
     assert rig.send(Packet()) == 4
     assert rig.send(Packet(to="10.0.0.101", to_port=53, protocol=UDP)) == 2
     snapshot = rig.snapshot()
-    assert snapshot["syns"] == 1 and snapshot["active"] == 1 << 4
+    assert snapshot["syns"] == 1 and servers_in(snapshot["active"]) == [4]
     assert rig.send(Packet(to="10.0.0.101")) is None
+    # Each address may have a MAC of its own, the one after the balancer's.
+    at = [f"{OWN_MAC[:-2]}{int(OWN_MAC[-2:], 16) + further:02x}" for further in (-1, 0, 1, 2)]
+    passed = [rig.native.test_balance(Packet(mac=mac).frame())[0] == OK for mac in at]
+    assert passed == [True, False, False, True]
     rig.close()

@@ -54,7 +54,7 @@ def rig(rigs: Rigs) -> Rig:
 
 
 def test_packets_go_where_their_timestamps_say(rig: Rig) -> None:
-    for number in (3, 5, 9):
+    for number in (3, 5, 9, 63, 64, 128, 255):
         for flags in (ACK, FIN | ACK, RST, ACK | 8):
             packet = Packet(port=1000 + number, flags=flags)
             echo = timestamps(78, number << CLOCK_BITS | 12345)
@@ -102,7 +102,9 @@ def test_the_rule_may_say_what_keeps_connections() -> None:
     placed = [rig.send(flow) for flow in flows]
     assert placed[:4] == [3, 5, 9, 3]
     assert placed[4:] == [rendezvous(flow.hash(rig.seed), [3, 5, 9]) for flow in flows[4:]]
-    lies = [replace(flow, flags=ACK, tcp_options=timestamps(78, 11 << 26)) for flow in flows]
+    lies = [
+        replace(flow, flags=ACK, tcp_options=timestamps(78, 11 << CLOCK_BITS)) for flow in flows
+    ]
     assert [rig.send(flow) for flow in lies] == placed, "whatever their timestamps say"
     rig.pool("wsapp", [3, 5, 9])
     assert [rig.send(flow) for flow in lies] == [11] * 40
@@ -224,12 +226,12 @@ def test_half_a_report_is_none(rig: Rig) -> None:
 def test_bad_input_is_named() -> None:
     path = str(bpf_object("l4lb_server"))
     # More than the bits of a timestamp that are a server's number.
-    with pytest.raises(ConfigError, match=r"^server: value '64'"):
-        require().LoadReporter(path, server=64)
+    with pytest.raises(ConfigError, match=r"^server: value '256'"):
+        require().LoadReporter(path, server=256)
     with pytest.raises(ConfigError, match=r"^addresses"):
         require().LoadReporter(path, server=1, addresses=["10.0.0"])
-    with pytest.raises(ConfigError, match=r"^n_servers: value '65'"):
-        require().create_load_map(65)
+    with pytest.raises(ConfigError, match=r"^n_servers: value '257'"):
+        require().create_load_map(257)
 
 
 def test_a_closed_reporter_says_so(server: Server) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from dcgym.monitors.balancer.layout import SERVERS
 from tests.support.device_rig import (
     MESSAGE_PORT,
     OWN,
@@ -89,7 +90,6 @@ BAD = {
     "over 100 per cent": ("malformed", header_report(3, 1, load=101)),
     "memory over 100 per cent": ("malformed", header_report(3, 1, memory=101)),
     "VIP": ("malformed", header_report(3, 1, vip=1)),
-    "no such server": ("unknown_device", header_report(64, 1)),
     "no such device": ("unknown_device", header_report(3, 3)),
     "over the limit": ("unknown_device", header_report(3, 8)),
     "of another device": ("strange", header_report(3, 1, from_mac=device_mac(3, 2))),
@@ -100,7 +100,7 @@ BAD = {
     "status: version": ("malformed", status(3, 1, 1, version=9)),
     "status: VIP": ("malformed", status(3, 1, 1, vip=1)),
     "status: neither 0 nor 1": ("malformed", status(3, 1, 2)),
-    "status: no such server": ("unknown_device", status(64, 1, 1)),
+    "status: no such server": ("unknown_device", status(SERVERS, 1, 1, from_mac=device_mac(0, 1))),
     "status: no such device": ("unknown_device", status(3, 3, 1)),
     "status: of another device": ("strange", status(3, 1, 1, from_mac=device_mac(3))),
     "status: cut": ("truncated", status(3, 1, 1)[:-1]),

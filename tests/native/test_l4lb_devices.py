@@ -11,6 +11,7 @@ from scipy.stats import chisquare
 
 from dcgym.errors import ConfigError
 from dcgym.monitors.balancer.devices import check_device_layout
+from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import bpf_object, require
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from tests.support.device_rig import DeviceRig, device_mac, header_report, status
@@ -49,7 +50,7 @@ def test_the_balancer_chooses_as_the_twin_does(rig: DeviceRig, rule: str) -> Non
     rng = np.random.default_rng(DEVICE_RULES[rule].number)
     weights, servers = [5.0, 2.0, 1.0], [3] if rule == "device-po2" else [3, 7, 9]
     rig.pool("round-robin", servers)
-    rig.native.devices.set_weights(0, [weights] * 64)
+    rig.native.devices.set_weights(0, [weights] * SERVERS)
     rig.set_rule(rule, threshold=60)
     known = {}
     for server in servers:
@@ -104,9 +105,23 @@ def test_servers_have_rings_of_their_own_weights(rig: DeviceRig) -> None:
     assert rig.place_new(4) == [(1, 0), (2, 1), (1, 0), (2, 1)]
 
 
+def test_servers_of_high_numbers_have_devices_of_their_own(rig: DeviceRig) -> None:
+    weights = np.tile([1.0, 0.0, 0.0], (SERVERS, 1))
+    weights[67], weights[200], weights[255] = [0, 1, 0], [0, 0, 1], [0, 2, 1]
+    rig.native.devices.set_weights(0, weights)
+    rig.set_rule("wrr")
+    rig.pool("round-robin", [3, 67, 200, 255])
+    placed = rig.place_new(4)
+    assert placed == [(3, 0), (67, 1), (200, 2), (255, 1)]
+    assert [rig.place(Packet(port=1024 + i, flags=ACK)) for i in range(4)] == placed
+    rig.tell(header_report(255, 2, load=80))
+    assert rig.heard(255, 2)["load"] == 80 and rig.heard(63, 2)["reports"] == 0
+    assert rig.block.connections()[[3, 67, 200, 255]].sum() == rig.block.connections().sum() == 4
+
+
 def test_an_empty_ring_is_counted_and_the_processors_serve(rig: DeviceRig) -> None:
     rig.set_rule("wrr")
-    rig.native.devices.set_weights(0, [[0.0, 0.0, 0.0]] * 64)
+    rig.native.devices.set_weights(0, [[0.0, 0.0, 0.0]] * SERVERS)
     assert rig.place_new(3) == [(3, 0)] * 3
     assert rig.counted() == {"device_fallbacks": 3}
 
@@ -146,7 +161,7 @@ def test_connections_keep_their_device_through_every_change(rig: DeviceRig, prot
     rules = list(DEVICE_RULES)
     for change in range(CHURN):
         rig.set_rule(rules[change % len(rules)])
-        rig.native.devices.set_weights(0, rng.integers(0, 7, (64, 3)).astype(float))
+        rig.native.devices.set_weights(0, rng.integers(0, 7, (SERVERS, 3)).astype(float))
         rig.set_members([[0], [0, 1], [1, 2], [0, 1, 2]][change % 4])
         rig.pool("random", [n for n in range(8) if rng.random() < 0.5] or [0])
         rig.place(Packet(port=5000 + change, protocol=protocol))
@@ -193,7 +208,7 @@ def test_what_no_table_remembers_goes_to_the_processors() -> None:
 
 def test_a_second_writer_takes_over_what_is_in_force(rig: DeviceRig) -> None:
     rig.set_rule("wrr", threshold=70, max_age_ns=5)
-    rig.native.devices.set_weights(0, [[5.0, 1.0, 0.0]] * 64)
+    rig.native.devices.set_weights(0, [[5.0, 1.0, 0.0]] * SERVERS)
     before = rig.block.policy()
     require().BalancerDevices(rig.native.device_map_fd, 1)
     after = rig.block.policy()

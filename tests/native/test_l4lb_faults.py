@@ -19,6 +19,7 @@ from dcgym.errors import BackendError
 from dcgym.native import require
 from dcgym.tasks.balancing.rules import RULES
 from tests.support.l4lb_rig import ACK, FIN, HOUR_NS, SYN, Packet, Rig, Rigs, mac, timestamps
+from tests.support.l4lb_server_rig import CLOCK_BITS
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.native
@@ -27,7 +28,6 @@ CONNECTIONS, CONCURRENT = 40_000, 1000
 FLOOD, ENTRIES = 100_000, 16384
 SERVERS = list(range(8))
 CLIENT_AT, PORT_AT, FLAGS_AT, ECHO_AT = 26, 34, 47, 62  # offsets in a frame over IPv4
-COOKIE = 26  # bits below the server's number
 
 
 class Flows:
@@ -43,7 +43,7 @@ class Flows:
         frame[CLIENT_AT : CLIENT_AT + 4] = bytes([10, 1, client >> 8, client & 255])
         struct.pack_into("!H", frame, PORT_AT, 1024 + (number & 0x7FFF))
         frame[FLAGS_AT] = flags
-        struct.pack_into("!I", frame, ECHO_AT, server << COOKIE | 1 if flags != SYN else 0)
+        struct.pack_into("!I", frame, ECHO_AT, server << CLOCK_BITS | 1 if flags != SYN else 0)
         verdict, left = self._rig.native.test_balance(bytes(frame))
         return left[5] if verdict == self._rig.sent else None
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcgym.monitors.balancer.layout import SERVERS
+from dcgym.monitors.balancer.layout import SERVERS, servers_in
 from dcgym.native import require
 from tests.support.l4lb_rig import (
     ACK,
@@ -200,10 +200,11 @@ def test_the_timed_out_give_way_and_are_counted() -> None:
 
 def test_draining_and_removed_servers_keep_their_flows(rig: Rig) -> None:
     servers = established(rig, *range(1, 31))
-    rig.pool("round-robin", [5, 9])
+    rig.pool("round-robin", [5, 9, 73, 255])
     assert {port: rig.send(Packet(port=port, flags=ACK)) for port in servers} == servers
-    assert {rig.send(Packet(port=port)) for port in range(100, 130)} == {5, 9}
-    assert rig.snapshot()["active"] == 1 << 5 | 1 << 9
+    assert {rig.send(Packet(port=port)) for port in range(100, 130)} == {5, 9, 73, 255}
+    assert servers_in(rig.snapshot()["active"]) == [5, 9, 73, 255]
+    assert servers_in(rig.region.pool()["members"]) == [5, 9, 73, 255]
     rig.pool("round-robin", [])
     assert {port: rig.send(Packet(port=port, flags=ACK)) for port in servers} == servers
     assert rig.counted() == {}
@@ -263,6 +264,7 @@ def test_samples_are_the_times_that_passed(rig: Rig) -> None:
     assert every.shape == (SERVERS,) and not every[5]["completion"]["samples"]["time_ms"].any()
     found = every[3]["completion"]["samples"]
     assert found[found["time_ms"] > 0].tolist() == samples["completion"].tolist()
+    assert rig.region.all_samples(4).tobytes() == every[:4].tobytes()
     assert not len(rig.region.samples(5, "handshake")), "the other flow went no further"
 
 

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from dcgym.errors import ConfigError
+from dcgym.monitors.balancer.layout import SERVERS
 from tests.support.l4lb_rig import (
     ACK,
     FIN,
@@ -73,7 +74,12 @@ def message(kind: int, server: int, serial: int = 0, **fields: Any) -> bytes:
 def tell(rig: Rig, server: int, body: bytes, from_mac: str = "") -> None:
     """Let a datagram of a server arrive; whatever it is, it goes no further."""
     packet = Packet(
-        port=PORT, protocol=UDP, to=OWN, to_port=PORT, client=f"10.0.1.{server}", body=body
+        port=PORT,
+        protocol=UDP,
+        to=OWN,
+        to_port=PORT,
+        client=f"10.0.1.{server % SERVERS}",
+        body=body,
     )
     frame = replace(packet, from_mac=from_mac or mac(server)).frame()
     assert rig.native.test_balance(frame) == (SHOT, frame)
@@ -104,6 +110,28 @@ def test_answers_decide_and_are_used_up(rig: Rig) -> None:
     assert rig.counted() == {"probes": 8, "answers": 5}
 
 
+@pytest.mark.parametrize("n", [65, 128, SERVERS])
+def test_probes_and_answers_reach_across_a_large_pool(rig: Rig, n: int) -> None:
+    draws, servers = Draws(rig), list(range(SERVERS - n, SERVERS))
+    rig.pool("prequal", servers)
+    set_probes(rig, 64)
+    assert rig.send(Packet(port=1000)) == servers[draws.below(n)]
+    asked = draws.asked(servers, 64)
+    assert len(set(asked)) == 64 and rig.counted() == {"probes": 64}
+    set_probes(rig, 0)
+    # The same load of three servers, whose numbers lie in several words where there are several.
+    order = sorted(asked)
+    told = {order[0]: 30, order[31]: 20, order[-1]: 10}
+    for server, latency in told.items():
+        tell(rig, server, message(ANSWER, server, asked.index(server) + 1, latency=latency))
+    assert rig.send(Packet(port=1001)) == order[-1]
+    # The oldest answer went. Of the two that are left one is of a server that leaves.
+    servers.remove(order[-1])
+    rig.pool("prequal", servers)
+    assert rig.send(Packet(port=1002)) == servers[draws.below(n - 1)]
+    assert rig.counted() == {"probes": 64, "answers": 3}
+
+
 def drop_cases() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return what counts an answer out, by a name: the counter, and what is wrong with it."""
     return {
@@ -111,7 +139,7 @@ def drop_cases() -> dict[str, tuple[str, dict[str, Any]]]:
         "never asked": ("strange", {"serial": 9}),
         "no serial": ("strange", {"serial": 0}),
         "asked of another": ("strange", {"server": 5}),
-        "number of nobody": ("malformed", {"server": 64}),
+        "number of nobody": ("malformed", {"server": SERVERS}),
         "magic": ("malformed", {"magic": 1}),
         "version": ("malformed", {"version": 2}),
         "VIP": ("malformed", {"vip": 1}),
@@ -129,7 +157,7 @@ def test_what_is_wrong_with_an_answer_is_counted_and_dropped(rig: Rig, case: str
     from_mac = wrong.pop("from_mac", "")
     server, kind = wrong.pop("server"), wrong.pop("kind")
     serial = wrong.pop("serial", serials[2])
-    tell(rig, server, message(kind, server, serial, **wrong), from_mac or mac(server % 64))
+    tell(rig, server, message(kind, server, serial, **wrong), from_mac or mac(server % SERVERS))
     assert rig.counted() == {"probes": 8, counter: 1}
 
 
@@ -203,6 +231,23 @@ def test_idle_servers_are_taken_in_the_order_of_their_messages(rig: Rig) -> None
     tell(rig, 5, message(IDLE, 5))
     assert rig.send(Packet(port=1010)) == 5
     assert rig.counted() == {"idle": 4}
+
+
+@pytest.mark.parametrize("n", [65, 128, SERVERS])
+def test_idle_servers_of_large_pools_have_their_turns(rig: Rig, n: int) -> None:
+    servers = list(range(SERVERS - n, SERVERS))
+    rig.pool("jiq", servers)
+    assert [rig.send(Packet(port=2000 + i)) for i in range(n)] == servers
+    told = [servers[-1], servers[33], servers[0]]
+    for server in told:
+        tell(rig, server, message(IDLE, server))
+    assert [rig.send(Packet(port=3000 + i)) for i in range(3)] == told
+    assert rig.counted() == {"idle": 3}
+    # It joins anew, and no other does.
+    rig.pool("jiq", servers[:-1])
+    rig.send(Packet(port=4000))
+    rig.pool("jiq", servers)
+    assert rig.send(Packet(port=4001)) == servers[-1]
 
 
 def test_idle_messages_of_strangers_and_of_servers_that_left_are_dropped(rig: Rig) -> None:
@@ -289,7 +334,7 @@ def test_reports_are_forgotten_after_each_period_of_a_reset(rig: Rig) -> None:
     [
         ({"quantile": float("nan")}, "quantile"),
         # More than there can be servers.
-        ({"probes": 65.0}, "probes"),
+        ({"probes": 257.0}, "probes"),
         ({"address": "10.0.0"}, "address"),
     ],
 )

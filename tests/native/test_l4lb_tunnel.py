@@ -26,6 +26,7 @@ from tests.support.l4lb_rig import (
     mac_bytes,
     timestamps,
 )
+from tests.support.l4lb_server_rig import CLOCK_BITS
 
 pytestmark = pytest.mark.native
 Scenario = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -118,7 +119,7 @@ def test_a_routed_server_takes_part_as_its_neighbours_do(rig: Rig, vip: str) -> 
     own = replace(reply, tcp_options=options, mac=ROUTER_MAC, from_mac=mac(3))
     back = server.test_egress(own.frame())
     outer, less = (20, 1440) if vip == VIP4 else (40, 1420)
-    stamp = timestamps(3 << 26 | 9, 77)
+    stamp = timestamps(3 << CLOCK_BITS | 9, 77)
     option = struct.pack("!BBH6sHII", 254, 20, 0xDC47, bytes(6), 1, 0, 0)
     told = struct.pack("!BBH", 2, 4, less) + stamp + option
     macs = mac_bytes(OWN_MAC) + mac_bytes(mac(3))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dcgym.monitors.balancer.layout import ALIAS, SAMPLE, SERVERS, SLOTS
@@ -53,14 +54,20 @@ CASE = np.dtype(
         ("worst_next", "<u4"),
         ("answers", ANSWER, MOST_ANSWERS),
         ("places", "u1", 2 * MOST_ANSWERS),
-        ("members", "<u8"),
+        ("members", "<u8", SERVERS // 64),
         ("since_ns", "<u8"),
-        ("met", "<u8"),
+        ("met", "<u8", SERVERS // 64),
         ("c3_reset_ns", "<u8"),
     ]
 )
 KERNEL_RULES = [n for n, rule in RULES.items() if rule.is_in_kernel and not rule.needs_messages]
 TOLD_RULES = [name for name, rule in RULES.items() if rule.needs_messages]
+
+
+def set_of(servers: Iterable[int]) -> npt.NDArray[np.uint64]:
+    """Return the words of a set of servers."""
+    bits = np.isin(np.arange(SERVERS), list(servers))
+    return np.packbits(bits, bitorder="little").view("<u8")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +79,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaseProgram]:
 
 
 @pytest.mark.parametrize("rule", KERNEL_RULES)
-@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 64])
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 64, 65, SERVERS])
 def test_the_kernel_chooses_as_the_twin_does(program: CaseProgram, rule: str, n: int) -> None:
     rng = np.random.default_rng(n)
     native = require("_simulation")
@@ -123,7 +130,7 @@ def test_an_impossible_pool_chooses_nobody(program: CaseProgram, n: int) -> None
 
 
 @pytest.mark.parametrize("rule", TOLD_RULES)
-@pytest.mark.parametrize("n", [1, 2, 9, 64])
+@pytest.mark.parametrize("n", [1, 2, 9, 64, 65, SERVERS])
 @pytest.mark.parametrize("joins", ["nobody", "half", "all, by a reset"])
 def test_what_was_told_leads_to_the_same_choices(
     program: CaseProgram, rule: str, n: int, joins: str
@@ -138,8 +145,8 @@ def test_what_was_told_leads_to_the_same_choices(
     case["heard"][:, 0], case["idle"] = rng.permutation(SERVERS), (SERVERS, 7)
     case["heard"][:, 5] = rng.integers(0, 20 * 256, SERVERS)
     strangers = servers[::2] if joins == "half" else []
-    case["members"] = sum(1 << server for server in servers)
-    case["since_ns"], case["met"] = 1, case["members"] - sum(1 << one for one in strangers)
+    case["members"] = set_of(servers)
+    case["since_ns"], case["met"] = 1, set_of(set(servers) - set(strangers))
     case["c3_reset_ns"] = 10**9 if joins == "all, by a reset" else 0
     case["places"][1 : MOST_ANSWERS + 1] = [int(0.5 * i) for i in range(MOST_ANSWERS)]
     # Few loads and latencies, so that many tie; some are of servers that left, old or used up.
@@ -148,7 +155,7 @@ def test_what_was_told_leads_to_the_same_choices(
     answers["received_ns"] = now_ns - rng.integers(0, 1_100_000_000, MOST_ANSWERS)
     answers["latency_ns"] = rng.integers(0, 3, MOST_ANSWERS)
     answers["in_flight"] = rng.integers(0, 4, MOST_ANSWERS)
-    answers["server"] = rng.choice([*servers, 63], MOST_ANSWERS)
+    answers["server"] = rng.choice([*servers, SERVERS - 1], MOST_ANSWERS)
     answers["uses"] = rng.integers(0, 4, MOST_ANSWERS)
     case["n_answers"] = case["last_order"] = MOST_ANSWERS
     after = program.run(case, 40, "choose_told")

@@ -34,7 +34,7 @@ def test_stopped_benchmark_leaves_finished_runs_and_no_process(tmp_path: Path) -
 def stop(sent: signal.Signals, out: Path) -> tuple[int, str]:
     """Stop a benchmark in its second run; return its code and what it said."""
     tag = uuid.uuid4().hex
-    arguments = "bench quick --policies cubic,random --seeds 1 --jobs 1 --seconds 5"
+    arguments = "bench quick --policies cubic,random --seeds 1 --jobs 1 --seconds 10"
     bench = subprocess.Popen(
         [sys.executable, "-m", "dcgym", *arguments.split(), "--out", str(out)],
         env={**os.environ, TAG: tag},

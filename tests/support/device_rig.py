@@ -62,7 +62,7 @@ def status(
 
 
 class DeviceRig(Rig):
-    """A balancer of 64 servers with two accelerators each, which all take new connections."""
+    """A balancer of `SERVERS` servers with two accelerators each, all of which take connections."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(devices=True, **options)

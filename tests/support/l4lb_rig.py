@@ -141,7 +141,7 @@ def rendezvous(digest: int, servers: Sequence[int]) -> int:
 
 
 class Rig:
-    """A balancer of one VIP with 64 servers, reached by IPv4 and IPv6, TCP and UDP."""
+    """A balancer of one VIP with `SERVERS` servers, reached by IPv4 and IPv6, TCP and UDP."""
 
     def __init__(self, flow_entries: int = 65536, seed: int = 5, **options: Any) -> None:
         self.seed = seed

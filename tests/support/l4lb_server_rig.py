@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.native import bpf_object, require
 from dcgym.traffic.http.servers import SERVER_DTYPE, rows_bytes
 from tests.support.l4lb_rig import (
@@ -22,8 +23,8 @@ from tests.support.l4lb_rig import (
     tcp_checksum,
 )
 
-SERVER, CLIENTS_MAC = 5, "02:dc:00:00:00:01"
-CLOCK_BITS = 26
+SERVER, CLIENTS_MAC = 197, "02:dc:00:00:00:01"
+CLOCK_BITS = 24
 REPORT_BYTES = 20
 CLIENTS = {VIP4: "10.0.0.1", VIP6: "fd00::1"}
 
@@ -67,12 +68,12 @@ class Server:
     """The balancer's part at one server, and a row of loads of its own."""
 
     def __init__(self, **options: Any) -> None:
-        self.loads = require().create_load_map(64)
+        self.loads = require().create_load_map(SERVERS)
         path = str(bpf_object("l4lb_server"))
         self.native = require().LoadReporter(path, SERVER, self.loads, **options)
         for vip in (VIP4, VIP6):
             self.native.add_vip(vip, 80)
-        self.rows = mmap.mmap(self.loads, rows_bytes(64))
+        self.rows = mmap.mmap(self.loads, rows_bytes(SERVERS))
 
     def busy(self, flows: int) -> None:
         """Set how many flows are at the server."""

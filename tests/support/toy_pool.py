@@ -78,7 +78,7 @@ class ToyPool:
 
     def read(self, mask: Mask | None = None) -> PoolState:
         seen, left_ns, now_ns = PoolView.blank(*self._shape), np.zeros(self._shape), self._now_ns
-        seen.eligible, seen.weights = self._eligible.copy(), self._in_force
+        seen.eligible, seen.weights = seen.eligible & self._eligible[:, None], self._in_force
         ended, none = np.zeros((2, len(now_ns)), np.int64), np.zeros(len(now_ns), np.int64)
         for env, flows in enumerate(map(self._arrived, range(len(now_ns)))):
             at, is_open = (flows["balancer"], flows["server"]), flows["outcome"] == UNDER_WAY

@@ -32,7 +32,7 @@ ENDED = {
     "completed": [[[9, 9], [3, 5]]],
     "packets": [[[9, 9], [150, 5]]],
     "untracked": [[9, 7]],
-    "eligible": [[True, False]],
+    "eligible": [[[True, False]] * 2],
     "balancer_up": [[False, True]],
     "weights": [[[1.0, 1.0], [0.25, 1.0]]],
     "probe_busy": [[[9, 9], [4, 0]]],

@@ -27,7 +27,7 @@ def seen():
         duration_us=durations_us,
         completion_us=completions_us,
         interarrival_us=np.full((2, 2, 5), 2e6),
-        eligible=np.array([[True, True, True], [True, True, False]]),
+        eligible=np.array([[[True] * 3] * 2, [[True, True, False]] * 2]),
         probe_queue=np.arange(12).reshape(2, 2, 3),
         probe_busy=np.arange(12).reshape(2, 2, 3) % 2,
         probe_answered=np.arange(12).reshape(2, 2, 3) * 10,
@@ -99,7 +99,7 @@ def test_inputs_of_rewards_leave_out_servers_without_flows(state):
 
 def test_no_server_is_left_out_where_none_takes_flows(seen):
     seen.eligible[1] = False
-    assert not measure.left_out(seen)[1].any()
+    assert not measure.left_out(seen.eligible)[1].any()
 
 
 def test_info_is_in_plain_units(seen):

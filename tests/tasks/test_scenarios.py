@@ -148,14 +148,20 @@ def test_a_default_of_the_polls_gives_way(
 def test_resources_and_virtual_addresses_survive_json() -> None:
     resources = (Resource("gpu", 8, 2.5), Resource("nic", discipline="processor-sharing", slots=64))
     groups = (ServerGroup("a", 2, resources, weight=3.0), ServerGroup("b", 1, resources))
-    web = (Vip("web", groups=("a",), applications=("train",)), Vip("rest"))
-    train = Application("train", (Stage("gpu", constant("2s")), Stage("nic", constant("1s"))))
-    one = scenario(groups=groups, applications=(train,), vips=web, balancers=3, events=())
+    vips = (Vip("web", groups=("a",), applications=("train",)), Vip("rest"))
+    stages = (Stage("gpu", constant("2s")), Stage("nic", constant("1s")))
+    train, test = Application("train", stages, share=3), Application("test", stages)
+    one = scenario(groups=groups, applications=(train, test), vips=vips, balancers=3, events=())
     assert Scenario.from_dict(json.loads(json.dumps(one.to_dict()))) == one
     assert one.pool.resources == ("gpu", "nic") and groups[0].workers == 8
     assert [group.configured_weight for group in one.server_groups] == [3.0, 3.0, 20.0]
-    # 3 servers of 20 GPU seconds and of 1 NIC second a second.
-    assert one.rates_per_s[0] == pytest.approx(0.5 * min(3 * 20 / 2, 3 * 1 / 1))
+    assert one.pool.members.tolist() == [[True, True, False], [True, True, True]]
+    assert one.vips_asked == (0, 1) and one.n_frontends == 6
+    # 3 servers of 20 GPU seconds and of 1 NIC second a second; but three of four flows are for two
+    # of them.
+    assert sum(one.rates_per_s) == pytest.approx(0.5 * min(2 / 0.75, 3))
+    whole = scenario(groups=groups, applications=(train, test), balancers=3, events=())
+    assert sum(whole.rates_per_s) == pytest.approx(0.5 * min(3 * 20 / 2, 3 * 1 / 1))
 
 
 def test_short_groups_have_processors_and_a_device() -> None:
@@ -222,6 +228,24 @@ def events(*items: Event) -> Scenario:
             "group.resources: value 9",
         ),
         (lambda: scenario(vips=(Vip(groups=("two",)),)), "vip.groups: value 'two'"),
+        (lambda: scenario(vips=(Vip("x"), Vip("y"))), "one virtual address for"),
+        (lambda: scenario(vips=(Vip(applications=("z",)),)), "vip.applications: value 'z'"),
+        (
+            lambda: scenario(
+                applications=(replace(CPU, name="p"),), vips=(Vip(applications=("p",)), Vip("y"))
+            ),
+            "at least one application for y",
+        ),
+        (
+            lambda: scenario(groups=(ONE, replace(ONE, name="b")), vips=(Vip(groups=("b",)),)),
+            "vip.groups: value None is not allowed; allowed: one at one of the addresses",
+        ),
+        (
+            lambda: scenario(
+                groups=(ONE, replace(ONE, name="b", present=False)), vips=(Vip(groups=("b",)),)
+            ),
+            "a server that is present at the start",
+        ),
         (lambda: scenario(lod=0.5), "did you mean 'load'"),
         (lambda: Scenario.from_dict({"pool": {"groups": 3}}), "scenario.groups: value 3"),
         (lambda: Scenario.from_dict({"pool": {"grups": []}}), "did you mean 'groups'"),
@@ -237,11 +261,14 @@ def test_bad_input_is_one_clear_line(build: Callable[[], object], message: str) 
 def test_scenarios_of_the_guide_are_read() -> None:
     page = Path(__file__).parents[2] / "docs/guides/balancing.md"
     text = page.read_text(encoding="utf-8")
-    whole, groups, preset = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    whole, groups, addresses, preset = found
     one = make_scenario(yaml.safe_load(whole))
     assert one.offered_load == 0.8 and one.name == "two-kinds"
     assert [group.name for group in one.pool.groups] == ["weak", "strong"]
     assert ServerGroup.from_dict(yaml.safe_load(groups)[0]).workers == 4
+    two = make_scenario(yaml.safe_load(addresses))
+    assert two.vips_asked == (0, 1) and two.pool.members.sum(axis=1).tolist() == [4, 6]
     varied = make_scenario(yaml.safe_load(preset))
     assert varied.workload.arrivals.name == "bursty" and varied.offered_load == 0.8
     assert [stage.correlation is None for stage in varied.applications[0].stages] == [False]

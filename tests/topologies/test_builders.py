@@ -176,7 +176,7 @@ class TestPod:
         heights = {name: y for name, (_, y) in layout(pod()).items()}
         assert heights["s1"] < heights["b1"] == heights["r1"] < heights["edge"] < heights["c1"]
 
-    @pytest.mark.parametrize("servers", [(), (3, 0), (40, 25), "x"])
+    @pytest.mark.parametrize("servers", [(), (3, 0), (200, 57), "x"])
     def test_impossible_groups_are_refused(self, servers: Any) -> None:
         with pytest.raises(ConfigError, match=r"^servers: value"):
             pod(servers=servers)

@@ -15,7 +15,7 @@ __all__ = ["pod"]
 
 _MAX_CLIENTS = 64
 _MAX_BALANCERS = 64  # equal-cost next hops that one group of the data plane holds
-_MAX_SERVERS = 64  # of one VIP in the balancer's data plane
+_MAX_SERVERS = 256  # of one VIP in the balancer's data plane
 _TIERS = ("client", "balancer", "rack")
 _RACK_LAYER, _EDGE_LAYER, _CLIENT_LAYER = 1, 2, 3
 

@@ -124,6 +124,7 @@ class HttpControl(ABC):
         self,
         balancers: Sequence[str],
         *,
+        members: Sequence[Sequence[int]] | None = None,
         loss: float = 0.0,
         copies: float = 0.0,
         delay_ns: tuple[int, int] = (0, 0),
@@ -132,6 +133,8 @@ class HttpControl(ABC):
 
         Args:
             balancers: IPv4 addresses of the balancers; none ends it.
+            members: Numbers of the servers that answer each virtual address; None for one that all
+                of them answer.
             loss: Share of the messages that the servers lose, each way.
             copies: Share of the answers that they send twice.
             delay_ns: Bounds of the uniform time that they hold a message, each way.
@@ -142,15 +145,19 @@ class HttpControl(ABC):
         low = check_int("delay_ns", low, 0)
         high = check_int("delay_ns", high, low, _LARGEST_TIME_NS)
         self._require_native()
-        self._request(" ".join(["messages", *map(str, (loss, copies, low, high)), *balancers]))
+        rows = [range(self._n_servers)] if members is None else members
+        words = [loss, copies, low, high, len(rows)]
+        words += [word for row in rows for word in (len(row), *row)]
+        self._request(" ".join(["messages", *map(str, words), *balancers]))
 
-    def set_listeners(self, balancers: Sequence[int]) -> None:
-        """Say with which balancers idle servers register.
+    def set_listeners(self, frontends: Sequence[int]) -> None:
+        """Say with which front ends idle servers register: each with those of its addresses.
 
         Args:
-            balancers: Numbers in the order of `set_messages`.
+            frontends: Numbers of front ends: each virtual address at each balancer, balancer by
+                balancer, in the order of `set_messages`.
         """
-        self._request(" ".join(["listeners", *map(str, balancers)]))
+        self._request(" ".join(["listeners", *map(str, frontends)]))
 
     def load_requests(self, plan: RequestPlan) -> RequestResults:
         """Replace the plan of HTTP requests; what still ran is cut.

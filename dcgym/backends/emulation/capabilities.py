@@ -33,6 +33,7 @@ POOL = Capabilities(
     eligible=True,
     draws_ahead=True,
     stage_limits=True,
+    vips=True,
     rules=kernel_rules(),
     largest_hosts=SERVERS,
 )

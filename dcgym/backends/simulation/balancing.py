@@ -66,6 +66,7 @@ CAPABILITIES = Capabilities(
     shadows=True,
     closed_loops=True,
     stage_limits=True,
+    vips=True,
     copyable=True,
     rules=tuple(RULES),
     largest_hosts=MAX_SERVERS,
@@ -81,9 +82,10 @@ T = TypeVar("T")
 class BalancingTwin:
     """Simulations of a balancing scenario, advanced together: a `Pool` in simulated time.
 
-    Shapes use E environments, B balancers, N servers. An environment's course depends on its seed
-    and on what is done to it, never on the number of environments or threads: bit for bit, on
-    every machine with IEEE 754 doubles.
+    Shapes use E environments, B front ends (each virtual address at each balancer, balancer by
+    balancer), N servers. An environment's course depends on its seed and on what is done to it,
+    never on the number of environments or threads: bit for bit, on every machine with IEEE 754
+    doubles.
 
     Args:
         scenario: What `make_scenario` takes.
@@ -115,13 +117,13 @@ class BalancingTwin:
         threads = check_int("threads", threads, 1, 256)
         record_limit = check_int("record_limit", record_limit, 0, 10**9)
         warm_up_ns = check_int("warm_up_ns", warm_up_ns, 0, 2**60)
-        self.n_balancers = self.scenario.balancers
+        self.n_frontends = self.scenario.n_frontends
         self.n_servers = self.scenario.n_servers
         # The time that each environment has reached; -1 before the first `advance`.
         self._reached_ns = np.full(self.n_envs, -1, np.int64)
         self._drained = np.zeros(self.n_envs, np.bool_)
         self._all = np.ones(self.n_envs, np.uint8)
-        self._sampled = [True] * self.n_balancers
+        self._sampled = [True] * self.n_frontends
         native: ModuleType = require("_simulation")
         config = plain_config(self.scenario)
         self._twin = native.BalancingTwin(config, n_envs, threads, record_limit, warm_up_ns)
@@ -167,17 +169,17 @@ class BalancingTwin:
         held = commands.held_flows
         if held is not None:
             held = check_int("held_flows", held, 0, 2**53)
-        rules = None if commands.rules is None else rule_names(commands.rules, self.n_balancers)
+        rules = None if commands.rules is None else rule_names(commands.rules, self.n_frontends)
         weights, servers = commands.weights, commands.assignments
         if weights is not None:
-            weights = check_weights(weights, (self.n_envs, self.n_balancers, self.n_servers))
+            weights = check_weights(weights, (self.n_envs, self.n_frontends, self.n_servers))
         eligible = commands.eligible
         if eligible is not None:
             eligible = check_eligible(eligible, self.n_envs, self.n_servers)
         if servers is not None:
             servers = check_assignments(servers, self.n_envs, self.n_servers)
         if commands.sampled is not None:
-            self._sampled = sampled_flags(commands.sampled, self.n_balancers)
+            self._sampled = sampled_flags(commands.sampled, self.n_frontends)
         if held is not None:
             self._twin.hold_flows(held, chosen)
         if rules is not None:
@@ -293,22 +295,22 @@ class BalancingTwin:
         FIDELITY: _fidelity,
     }
 
-    def region(self, env: int, balancer: int) -> bytes:
-        """Return a balancer's features in the layout of ``balancing.h``, one publication made.
+    def region(self, env: int, frontend: int) -> bytes:
+        """Return a front end's features in the layout of ``balancing.h``, one publication made.
 
         Args:
             env: Number of the environment.
-            balancer: Number of the balancer.
+            frontend: Number of the front end.
 
         Raises:
-            ConfigError: The scenario has more servers than the layout's 64.
+            ConfigError: The scenario has more servers than the layout holds.
         """
         if self.n_servers > SERVERS:
             allowed = f"at most {SERVERS} servers, all that the shared-memory layout holds"
             raise ConfigError("scenario.groups", self.n_servers, allowed)
-        balancer = check_int("balancer", balancer, 0, self.n_balancers - 1)
+        frontend = check_int("frontend", frontend, 0, self.n_frontends - 1)
         env = check_int("env", env, 0, self.n_envs - 1)
-        found: bytes = self._twin.region(env, balancer)
+        found: bytes = self._twin.region(env, frontend)
         return found
 
     def close(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import EVENTS, Event, Resource, Scenario
 from dcgym.tasks.balancing.arrivals import flow_workload
 
@@ -19,19 +18,16 @@ def plain_config(scenario: Scenario) -> dict[str, Any]:
 
     Args:
         scenario: The scenario.
-
-    Raises:
-        ConfigError: The twin has not so many virtual addresses.
     """
     pool, data_plane = scenario.pool, scenario.data_plane
-    if len(pool.vips) > 1:
-        raise ConfigError("scenario.vips", len(pool.vips), "one virtual address in the simulation")
     return flow_workload(scenario) | {
         "servers": [
             (group.configured_weight, group.present, resource_rows(group.resources))
             for group in pool.server_groups
         ],
         "balancers": pool.balancers,
+        "members": pool.members.tolist(),
+        "vips_asked": list(scenario.vips_asked),
         "backlog": pool.backlog,
         "flow_table_buckets": data_plane.flow_table_buckets,
         "flow_table_ways": data_plane.flow_table_ways,

@@ -155,7 +155,7 @@ class AssignmentBinding(Binding[JobAssignmentTask, int, PoolCommands, PoolState]
 
     def _masks(self) -> Mask:
         # All of them where none does.
-        eligible = self.now.seen.eligible
+        eligible = self.now.seen.eligible[:, 0]
         masks: Mask = eligible | ~eligible.any(axis=1, keepdims=True)
         return masks[:, None]
 
@@ -171,7 +171,7 @@ class AssignmentBinding(Binding[JobAssignmentTask, int, PoolCommands, PoolState]
             "waiting_ms": view.waiting_ms,
             "in_service_ms": view.in_service_ms,
             "remaining_ms": view.remaining_ms,
-            "eligible": now.seen.eligible,
+            "eligible": now.seen.eligible[:, 0],
         }
         found: Told = {
             "servers": {name: values[:, None] for name, values in servers.items()},

@@ -1,6 +1,6 @@
 """Tasks on a server pool, bound to one: many copies, one or several agents.
 
-Shapes: E copies, B balancers, M of them controlled, A agents, N servers.
+Shapes: E copies, B front ends, M of them controlled, A agents, N servers.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ from dcgym.envs.values import (
     Told,
 )
 from dcgym.errors import ConfigError
+from dcgym.tasks.balancing.frontends import frontend_name
 from dcgym.tasks.balancing.interval import PoolInterval
 from dcgym.tasks.balancing.measure import (
     COUNTERS,
     LoadInputs,
-    balancer_index,
     counts,
+    frontend_index,
     interval_metrics,
+    left_out,
     server_info,
 )
 from dcgym.tasks.balancing.observation import ObservedChanges
@@ -91,12 +93,12 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         self._workers = np.array([group.workers for group in groups], np.float64)
         self._configured = np.array([group.configured_weight for group in groups], np.float64)
         self._chosen = list(task.controlled)
-        self._at = balancer_index(self._chosen)
+        self._at = frontend_index(self._chosen)
         shape = (n_envs, len(self._chosen), task.n_servers)
         idle = task.weight_map.from_weights(np.ones(task.n_servers))
         self._idle = task.weight_map.unit(np.broadcast_to(idle, shape))
         self._last_actions = self._idle
-        self._weights = np.ones((n_envs, task.scenario.balancers, task.n_servers))
+        self._weights = np.ones((n_envs, task.scenario.n_frontends, task.n_servers))
         # What the last action said of each server, -1 to 1, where that is decided.
         self._serving = np.ones((n_envs, 0 if task.service is None else task.n_servers))
         self._before = self._counts = {name: np.zeros(n_envs) for name in COUNTERS}
@@ -224,14 +226,14 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         shape = (self.n_envs, self._task.n_agents, -1)
         servers = server_info(self.now.seen, self._chosen, origin_ns=self.origin_ns)
         return {
-            # Balancers of one agent follow on each other.
+            # Front ends of one agent follow on each other.
             "servers": {name: v.reshape(*shape, *v.shape[3:]) for name, v in servers.items()},
             "weights": self._weights[:, self._chosen].reshape(shape),
         }
 
     def told_to(self, env: int, agent: int) -> Info:
         """Return what an agent knows of the servers, and its weights."""
-        per_agent = self._task.balancers_per_agent
+        per_agent = self._task.frontends_per_agent
         own = self._chosen[agent * per_agent : (agent + 1) * per_agent]
         servers = server_info(self.now.seen, own, env, origin_ns=self.origin_ns)
         servers["probe_time_s"] = servers["probe_time_s"].view(ValueArray)
@@ -276,18 +278,19 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         from dcgym.envs.render.pool import PoolPainter
 
         if self._painter is None:
-            names = [f"balancer {balancer}" for balancer in self._chosen]
+            pool = self._task.scenario.pool
+            names = [f"balancer {frontend_name(pool, number)}" for number in self._chosen]
             self._painter = PoolPainter(self._workers, names, self._subject())
-        weights, eligible = self._weights[env, self._chosen], self._state.seen.eligible[env]
-        if eligible.any():
-            weights = weights * eligible
+        weights = self._weights[env, self._chosen]
+        weights = weights * ~left_out(self._state.seen.eligible[env, self._chosen])
         return self._painter.draw(self._state.truth.queue[env], weights, caption)
 
     def _subject(self) -> str:
         scenario, count = self._task.scenario, len(self._chosen)
+        what = "balancers" if len(scenario.pool.vips) == 1 else "front ends"
         return (
             f"{scenario.name}, {scenario.n_servers} servers, "
-            f"{count} of {scenario.balancers} balancers controlled"
+            f"{count} of {scenario.n_frontends} {what} controlled"
         )
 
     def _read(self, actions: Actions) -> npt.NDArray[Any]:
@@ -299,8 +302,8 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
         return given
 
     def _by_agent(self, values: FloatArray) -> FloatArray:
-        """Turn values of controlled balancers, (E, M), into those of agents, (E, A)."""
-        per_agent = self._task.balancers_per_agent
+        """Turn values of controlled front ends, (E, M), into those of agents, (E, A)."""
+        per_agent = self._task.frontends_per_agent
         if per_agent == 1:
             return values
         mean: FloatArray = values.reshape(self.n_envs, -1, per_agent).mean(axis=2)

@@ -34,8 +34,10 @@ def check_scenario(can: Capabilities, scenario: Scenario) -> None:
 
     Raises:
         ConfigError: Users wait for their flows, resources beyond the first have a limit, or there
-            are too many servers.
+            are several virtual addresses or too many servers.
     """
+    if (n_vips := len(scenario.pool.vips)) > 1 and not can.vips:
+        raise ConfigError("scenario.vips", n_vips, "one virtual address, with this backend")
     workload = scenario.workload
     if workload.is_closed_loop and not can.closed_loops:
         allowed = "open arrivals, with this backend"

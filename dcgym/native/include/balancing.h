@@ -17,8 +17,7 @@
 #include "rules.h"
 
 #define DCGYM_LB_MAGIC 0x424c4d59474344ULL /* "DCGYMLB" read as a little-endian word */
-#define DCGYM_LB_VERSION 1
-#define DCGYM_LB_SERVERS 64 /* so that one word tells which are active */
+#define DCGYM_LB_VERSION 2
 #define DCGYM_LB_BUFFERS 4
 
 struct dcgym_lb_header {
@@ -39,10 +38,10 @@ struct dcgym_lb_server {
 struct dcgym_lb_snapshot {
     __u64 sequence;
     __u64 time_ns;
-    __u64 active;    /* bit per server: takes new flows */
     __u64 syns;      /* new flows seen */
     __u64 untracked; /* found no free entry of the flow table */
     __u64 timeouts;  /* entries whose handshake was never finished */
+    __u64 active[DCGYM_SET_WORDS(DCGYM_LB_SERVERS)]; /* set of servers: they take new flows */
     struct dcgym_lb_server servers[DCGYM_LB_SERVERS];
 };
 
@@ -52,6 +51,7 @@ struct dcgym_lb_pool {
     __u64 time_ns;
     __u32 rule; /* enum dcgym_rule */
     __u32 n;
+    __u64 members[DCGYM_SET_WORDS(DCGYM_LB_SERVERS)]; /* set of the servers */
     __u16 server[DCGYM_LB_SERVERS];
     __u32 weight[DCGYM_LB_SERVERS];
     struct dcgym_alias alias[DCGYM_LB_SERVERS];

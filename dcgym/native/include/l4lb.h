@@ -76,6 +76,7 @@ struct dcgym_lb_control {
     __u64 snapshot_interval_ns;
     __u64 half_open_limit; /* flows in the phase SYN that count as ongoing, at most, of each VIP */
     __u64 mac;             /* of the balancer, in the low bytes as they lie in memory */
+    __u64 further_macs;    /* so many after it are its own too: each address of VIPs may have one */
     __u64 source_mac;      /* of what it sends; taken as its own too */
     __u64 gateway_mac;     /* next hop of what comes back to it by tunnel; 0: its stack knows */
     struct dcgym_lb_endpoint tunnel_from;
@@ -137,10 +138,10 @@ enum dcgym_lb_counter {
 
 /*
  * Timestamps with the server's number (Yao 2023, chapter 4): its top bits, above the server's
- * clock of milliseconds since `epoch_ms`. They come round after 2^26 ms, 18.6 hours: connections
+ * clock of milliseconds since `epoch_ms`. They come round after 2^24 ms, 4.6 hours: connections
  * that live then stall, since their clients take what follows for old (PAWS, RFC 7323).
  */
-#define DCGYM_LB_CLOCK_BITS 26
+#define DCGYM_LB_CLOCK_BITS 24
 #define DCGYM_LB_CLOCK_MASK ((1U << DCGYM_LB_CLOCK_BITS) - 1)
 #define DCGYM_LB_CLOCK_SLACK_MS 1024 /* clocks of two CPUs may differ */
 #define DCGYM_LB_NO_COOKIE 0xffffffffU

@@ -150,11 +150,10 @@ DCGYM_INLINE __u32 dcgym_prequal_oldest(const struct dcgym_prequal *pool) {
 /* Whether a pool may answer with it: it is neither old, nor used up, nor of a server that left. */
 DCGYM_INLINE __u64 dcgym_prequal_holds(const struct dcgym_answer *answer, const __u64 *members,
                                        __u64 now_ns) {
-    const __u32 server = dcgym_rule_bound(answer->server);
     const __u64 limit_ns = answer->received_ns + DCGYM_PREQUAL_AGE_NS;
 
     return dcgym_less(0, answer->uses) & (1 - dcgym_less(limit_ns, now_ns)) &
-           (members[server >> 6] >> (server & 63));
+           dcgym_set_has(members, answer->server);
 }
 
 DCGYM_INLINE void dcgym_prequal_forget(struct dcgym_prequal *pool, const __u64 *members,

@@ -14,9 +14,13 @@
 #define DCGYM_APART DCGYM_INLINE
 #endif
 
+/* Servers behind a balancer, in the kernel and in the layout of balancing.h. Their numbers fit one
+ * byte, as records of placements and reports of devices have them. */
+#define DCGYM_LB_SERVERS 256
+
 /* Bound of every loop and array, a power of two; the twin compiles the rules with a larger one. */
 #ifndef DCGYM_RULE_SERVERS
-#define DCGYM_RULE_SERVERS 64
+#define DCGYM_RULE_SERVERS DCGYM_LB_SERVERS
 #endif
 
 /* Loops look at so many servers between two looks at the pool's end, so that the verifier follows
@@ -76,6 +80,17 @@ DCGYM_INLINE __u32 dcgym_rule_bound(__u32 index) {
     return index & (DCGYM_RULE_SERVERS - 1);
 }
 
+/* Sets of servers have a bit for each number, in words of 64. */
+#define DCGYM_SET_WORDS(servers) ((servers) / 64)
+
+DCGYM_INLINE void dcgym_set_add(__u64 *set, __u32 number) {
+    set[dcgym_rule_bound(number) >> 6] |= 1ULL << (number & 63);
+}
+
+DCGYM_INLINE __u64 dcgym_set_has(const __u64 *set, __u32 number) {
+    return set[dcgym_rule_bound(number) >> 6] >> (number & 63) & 1;
+}
+
 /* Draws a position by weight from 64 bits: 32 choose the column, 32 decide within it. */
 DCGYM_INLINE __u32 dcgym_alias_draw(const struct dcgym_pool_view *pool, __u64 bits) {
     const __u32 column = dcgym_rule_bound(dcgym_scale((__u32)(bits >> 32), pool->n));
@@ -96,6 +111,16 @@ DCGYM_INLINE __u64 dcgym_less(__u64 a, __u64 b) {
 
 DCGYM_INLINE __u64 dcgym_same(__u64 a, __u64 b) {
     return 1 - dcgym_less(a, b) - dcgym_less(b, a);
+}
+
+/*
+ * The same number, of which the verifier knows nothing any more: it would walk a second loop over a
+ * pool once for each of the ends that the first may have come to. `any` is from memory.
+ */
+DCGYM_INLINE __u64 dcgym_unbounded(__u64 number, __u64 any) {
+    number ^= any;
+    __asm__("" : "+r"(number)); /* else the compiler sees that nothing is done */
+    return number ^ any;
 }
 
 /* a where the bit is set, else b */

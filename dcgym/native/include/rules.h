@@ -37,8 +37,7 @@ DCGYM_INLINE __u32 dcgym_rule_ecmp(const struct dcgym_pool_view *pool, __u64 has
  */
 DCGYM_INLINE __u32 dcgym_least_delay(const struct dcgym_pool_view *pool, const __u32 *weight,
                                      const __u32 *queue, __u32 shift, __u64 *random) {
-    const __u64 n = pool->n;
-    __u64 best = 0, best_q1 = 1ULL << 32, best_w = 1, ties = 0, rank;
+    __u64 n = pool->n, best = 0, best_q1 = 1ULL << 32, best_w = 1, ties = 0, rank;
 
     for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
         if (start >= n)
@@ -56,6 +55,7 @@ DCGYM_INLINE __u32 dcgym_least_delay(const struct dcgym_pool_view *pool, const _
     }
     if (ties < 2)
         return (__u32)best;
+    n = dcgym_unbounded(n, *random);
     /* Counts down through the ties to the one that was drawn; below 0 it is behind. */
     rank = dcgym_below(random, (__u32)ties);
     for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {

@@ -66,16 +66,17 @@ DCGYM_INLINE __u32 dcgym_same_weights(const struct dcgym_pool_view *pool) {
  */
 DCGYM_INLINE __u32 dcgym_request_turn(const struct dcgym_pool_view *pool,
                                       struct dcgym_state_view *state) {
+    const __u64 n = dcgym_unbounded(pool->n, *state->random); /* a loop came before */
     __u64 best = DCGYM_UNKNOWN(pool), earliest = 1ULL << 62, queue;
     struct dcgym_turn *own;
     __u32 server;
 
     for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
-        if (start >= pool->n)
+        if (start >= n)
             break;
         for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
             const __u64 deadline = state->turns[dcgym_rule_bound(pool->server[i])].deadline;
-            const __u64 earlier = dcgym_less(deadline, earliest) & dcgym_less(i, pool->n);
+            const __u64 earlier = dcgym_less(deadline, earliest) & dcgym_less(i, n);
 
             best = dcgym_pick(earlier, i, best);
             earliest = dcgym_pick(earlier, deadline, earliest);
@@ -96,25 +97,26 @@ DCGYM_INLINE __u32 dcgym_request_turn(const struct dcgym_pool_view *pool,
 /* One of the servers without a flow, each with the same chance; one of all if there is none. */
 DCGYM_INLINE __u32 dcgym_idle(const struct dcgym_pool_view *pool, const __u32 *queue,
                               __u64 *random) {
-    __u64 idle = 0, found = 0, rank;
+    __u64 n = pool->n, idle = 0, found = 0, rank;
 
     for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
-        if (start >= pool->n)
+        if (start >= n)
             break;
         for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++)
-            idle +=
-                dcgym_less(queue[dcgym_rule_bound(pool->server[i])], 1) & dcgym_less(i, pool->n);
+            idle += dcgym_less(queue[dcgym_rule_bound(pool->server[i])], 1) & dcgym_less(i, n);
     }
     if (!idle)
         return dcgym_below(random, pool->n);
+    n = dcgym_unbounded(n, *random);
+    idle = dcgym_unbounded(idle, *random);
     /* Counts down through the idle ones to the one that was drawn; below 0 it is behind. */
     rank = dcgym_below(random, (__u32)idle);
     for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
-        if (start >= pool->n)
+        if (start >= n)
             break;
         for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
             const __u64 is_idle =
-                dcgym_less(queue[dcgym_rule_bound(pool->server[i])], 1) & dcgym_less(i, pool->n);
+                dcgym_less(queue[dcgym_rule_bound(pool->server[i])], 1) & dcgym_less(i, n);
 
             found = dcgym_pick(is_idle & (((rank - 1) & ~rank) >> 63), i, found);
             rank -= is_idle;

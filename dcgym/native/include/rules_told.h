@@ -46,7 +46,7 @@ struct dcgym_idle_queue {
 /* The servers that a balancer had in its pool when it chose last: what is not among them joined. */
 struct dcgym_met {
     __u64 since_ns; /* it has forgotten nobody since */
-    __u64 members[DCGYM_RULE_SERVERS / 64];
+    __u64 members[DCGYM_SET_WORDS(DCGYM_RULE_SERVERS)];
 };
 
 struct dcgym_told_view {
@@ -54,7 +54,7 @@ struct dcgym_told_view {
     struct dcgym_idle_queue *idle;
     struct dcgym_prequal *prequal;
     const struct dcgym_prequal_places *places;
-    const __u64 *members; /* a bit per server number: it is in the pool */
+    const __u64 *members; /* set of the servers in the pool */
     struct dcgym_met *met;
     __u64 c3_reset_ns; /* period after which c3-rank forgets all that it was told; 0: never */
     __u32 balancers;
@@ -69,7 +69,7 @@ DCGYM_INLINE int dcgym_has_met(const struct dcgym_met *met, const __u64 *members
                                __u64 now_ns) {
     __u64 differs = (__u64)dcgym_forgets(met, reset_ns, now_ns);
 
-    for (__u32 i = 0; i < DCGYM_RULE_SERVERS / 64; i++)
+    for (__u32 i = 0; i < DCGYM_SET_WORDS(DCGYM_RULE_SERVERS); i++)
         differs |= met->members[i] ^ members[i];
     return !differs;
 }
@@ -96,7 +96,7 @@ DCGYM_INLINE void dcgym_meet(struct dcgym_met *met, struct dcgym_heard *heard,
         server->peak_time_ns = now_ns;
         server->response_ns = server->service_ns = server->queue = 0;
     }
-    for (__u32 i = 0; i < DCGYM_RULE_SERVERS / 64; i++)
+    for (__u32 i = 0; i < DCGYM_SET_WORDS(DCGYM_RULE_SERVERS); i++)
         met->members[i] = members[i];
 }
 
@@ -210,16 +210,16 @@ DCGYM_APART __u64 dcgym_c3_score(const struct dcgym_heard *heard, __u64 ongoing,
 DCGYM_INLINE __u32 dcgym_rule_c3(const struct dcgym_pool_view *pool,
                                  const struct dcgym_heard *heard, const __u32 *ongoing,
                                  __u64 balancers, __u64 *random) {
-    __u64 best = DCGYM_UNKNOWN(pool), least = 1ULL << 63, ties = 0, rank;
+    __u64 best = DCGYM_UNKNOWN(pool), least = 1ULL << 63, ties = 0, n = pool->n, rank;
 
     least--;
     for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
-        if (start >= pool->n)
+        if (start >= n)
             break;
         for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
             const __u32 server = dcgym_rule_bound(pool->server[i]);
             const __u64 score = dcgym_c3_score(&heard[server], ongoing[server], balancers);
-            const __u64 member = dcgym_less(i, pool->n), less = dcgym_less(score, least) & member;
+            const __u64 member = dcgym_less(i, n), less = dcgym_less(score, least) & member;
 
             ties = dcgym_pick(less, 1, ties + (dcgym_same(score, least) & member));
             best = dcgym_pick(less, i, best);
@@ -228,15 +228,16 @@ DCGYM_INLINE __u32 dcgym_rule_c3(const struct dcgym_pool_view *pool,
     }
     if (ties < 2)
         return (__u32)best;
+    n = dcgym_unbounded(n, *random);
     /* Counts down through the ties to the one that was drawn; below 0 it is behind. */
     rank = dcgym_below(random, (__u32)ties);
     for (__u32 start = 0; start < DCGYM_RULE_SERVERS; start += DCGYM_RULE_STRIDE) {
-        if (start >= pool->n)
+        if (start >= n)
             break;
         for (__u32 i = start; i < start + DCGYM_RULE_STRIDE; i++) {
             const __u32 server = dcgym_rule_bound(pool->server[i]);
             const __u64 score = dcgym_c3_score(&heard[server], ongoing[server], balancers);
-            const __u64 same = dcgym_same(score, least) & dcgym_less(i, pool->n);
+            const __u64 same = dcgym_same(score, least) & dcgym_less(i, n);
 
             best = dcgym_pick(same & (((rank - 1) & ~rank) >> 63), i, best);
             rank -= same;

@@ -68,12 +68,15 @@ class JobAssignmentSettings(TaskSettings):
         """Return the scenario, its arrivals at the mean distance that was asked for.
 
         Raises:
-            ConfigError: It is malformed, has several balancers, or arrivals without a rate.
+            ConfigError: It is malformed, has several balancers or virtual addresses, or arrivals
+                without a rate.
         """
         scenario = make_scenario(self.scenario)
         if scenario.balancers != 1:
             allowed = "1: one dispatcher places every job"
             raise ConfigError("scenario.balancers", scenario.balancers, allowed)
+        if (n_vips := len(scenario.pool.vips)) != 1:
+            raise ConfigError("scenario.vips", n_vips, "1: each server may get each job")
         if self.interval is None:
             return scenario
         workload = scenario.workload

@@ -215,14 +215,15 @@ def common_workers(scenario: Scenario) -> tuple[int, float] | None:
         scenario: The pool.
 
     Returns:
-        None where servers differ in the speed of a processor, flows have several stages, or
-        events change what the servers can do.
+        None where servers differ in the speed of a processor, flows have several stages, events
+        change what the servers can do, or there are several virtual addresses.
     """
     groups = scenario.server_groups
     speeds = {group.resources[0].speed for group in groups}
     is_plain = all(len(app.stages) == 1 for app in scenario.applications)
     changes = {event.kind for event in scenario.events} - {"rate"}
-    if len(speeds) != 1 or not is_plain or changes or not all(group.present for group in groups):
+    is_plain &= len(scenario.pool.vips) == 1 and all(group.present for group in groups)
+    if len(speeds) != 1 or not is_plain or changes:
         return None
     return sum(group.workers for group in groups), speeds.pop()
 

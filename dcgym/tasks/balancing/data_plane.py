@@ -32,8 +32,8 @@ class DataPlane:
     Attributes:
         flow_table_buckets: Buckets of a balancer's flow table, a power of two.
         flow_table_ways: Flows that a bucket holds; one more is not tracked and follows ECMP.
-        half_open_limit: Flows of one packet so far that count as ongoing, at most, per balancer:
-            what a flood opens beyond it the rules do not see. 0: flows count from their second
+        half_open_limit: Flows of one packet so far that count as ongoing, at most, per front
+            end: what a flood opens beyond it the rules do not see. 0: flows count from their second
             packet on, as the sources have it and the presets keep it; where service takes no longer
             than the handshake, rules that count then send whole bursts to one server.
         syn_timeout_ns: Life of a table entry whose handshake is never finished.

@@ -72,10 +72,6 @@ def _rate(name: str) -> Reading:
     return lambda interval: interval.rate_per_s(name)
 
 
-def _eligible(interval: PoolInterval) -> npt.NDArray[np.bool_]:
-    return np.broadcast_to(interval.seen.eligible[:, None], interval.level("ongoing").shape)
-
-
 def _configured(interval: PoolInterval) -> FloatArray:
     weights = interval.configured_weights
     return np.broadcast_to(weights / weights.max(), interval.level("ongoing").shape)
@@ -135,7 +131,7 @@ for _name, _feature, _description in (
         BalancerFeature(_rate("packets"), PACKETS_PER_S),
         "packets towards the server in the interval, a second; scale 100/s",
     ),
-    ("eligible", BalancerFeature(_eligible), "1 where the server takes new flows, else 0"),
+    ("eligible", BalancerFeature(_level("eligible")), "1 where the server takes new flows, else 0"),
     (
         "weight",
         BalancerFeature(_level("weights")),

@@ -1,6 +1,6 @@
 """A control interval of a pool, as balancers know it: what features are functions of.
 
-Shapes: E copies, B balancers, A of them asked about, N servers.
+Shapes: E copies, B front ends, A of them asked about, N servers.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.tasks.balancing.protocol import PoolState, PoolView
+from dcgym.tasks.balancing.protocol import PoolState
 from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.common.statistics import FloatArray
 
-__all__ = ["BalancerIndex", "PoolInterval"]
+__all__ = ["FrontendIndex", "PoolInterval"]
 
-BalancerIndex = slice | list[int]
+FrontendIndex = slice | list[int]
 _US_PER_S = 1e6
 _NS_PER_S = 1e9
 
@@ -30,19 +30,14 @@ class PoolInterval:
     Attributes:
         begun: The pool when it began, in each copy.
         ended: The pool when it ended.
-        balancers: Index of the balancers that are asked about.
+        frontends: Index of the front ends that are asked about.
         configured_weights: The weight of each server as its operator sees it, (N,).
     """
 
     begun: PoolState
     ended: PoolState
-    balancers: BalancerIndex
+    frontends: FrontendIndex
     configured_weights: FloatArray
-
-    @property
-    def seen(self) -> PoolView:
-        """What all balancers know at its end."""
-        return self.ended.seen
 
     @Lazy
     def duration_s(self) -> FloatArray:
@@ -53,18 +48,18 @@ class PoolInterval:
         """Return a field of `PoolView` at its end, (E, A, ...), in its own unit.
 
         Args:
-            name: The field, one that each balancer has.
+            name: The field, one that each front end has.
         """
-        values: npt.NDArray[Any] = getattr(self.ended.seen, name)[:, self.balancers]
+        values: npt.NDArray[Any] = getattr(self.ended.seen, name)[:, self.frontends]
         return values
 
     def rise(self, name: str) -> npt.NDArray[Any]:
         """Return by how much a count of `PoolView` has risen, (E, A, ...).
 
         Args:
-            name: The field, one that each balancer has.
+            name: The field, one that each front end has.
         """
-        begun: npt.NDArray[Any] = getattr(self.begun.seen, name)[:, self.balancers]
+        begun: npt.NDArray[Any] = getattr(self.begun.seen, name)[:, self.frontends]
         # A server that comes anew counts from 0.
         rise: npt.NDArray[Any] = np.maximum(self.level(name) - begun, 0)
         return rise
@@ -73,7 +68,7 @@ class PoolInterval:
         """Return how fast a count of `PoolView` has risen, (E, A, ...); 0 where no time passed.
 
         Args:
-            name: The field, one that each balancer has.
+            name: The field, one that each front end has.
         """
         rise = self.rise(name)
         duration_s = self.duration_s.reshape(-1, *[1] * (rise.ndim - 1))
@@ -86,5 +81,5 @@ class PoolInterval:
             name: The field.
             at: Which of `REDUCERS`.
         """
-        times_us: FloatArray = getattr(self.ended.seen, name)[:, self.balancers][..., at]
+        times_us: FloatArray = getattr(self.ended.seen, name)[:, self.frontends][..., at]
         return times_us / _US_PER_S

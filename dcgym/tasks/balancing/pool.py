@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from dcgym.config import check_in, check_int, check_name, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.fields import (
@@ -22,6 +25,7 @@ from dcgym.tasks.balancing.weights import MAX_WEIGHT_RATIO
 __all__ = ["ServerPool", "Vip"]
 
 MAX_BALANCERS = 64
+MAX_VIPS = 64
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class Vip:
     Attributes:
         name: Name, unique in the pool.
         groups: Names of the groups whose servers answer; none for all.
-        applications: Names of the applications that are asked for here; none for all.
+        applications: Names of the applications that are asked for here; none for those that no
+            other address names.
     """
 
     name: str = "vip"
@@ -72,7 +77,8 @@ class ServerPool:
         backlog: Flows that may wait for a server's first resource; one more is rejected.
         idle_timeout_ns: How long a real server waits for a request, for the next one of the same
             connection, and for the client to take the answer. Flows of the twin are never idle.
-        vips: The virtual addresses.
+        vips: The virtual addresses. Each balancer has rule, weights and counters of its own for
+            each of them: a front end.
     """
 
     groups: tuple[ServerGroup, ...]
@@ -103,12 +109,38 @@ class ServerPool:
             if names != self.resources:
                 allowed = f"those of the first group, in its order: {list(self.resources)}"
                 raise ConfigError("group.resources", list(names), allowed)
-        for vip in vips:
-            for name in vip.groups:
-                check_in("vip.groups", name, [group.name for group in groups])
+        check_int("scenario.vips", len(vips), 1, MAX_VIPS)
+        self._check_members()
         check_int("scenario.balancers", self.balancers, 1, MAX_BALANCERS)
         check_int("scenario.backlog", self.backlog, 0, 1_000_000)
         check_int("scenario.idle_timeout_ns", self.idle_timeout_ns, 1, LONGEST_NS)
+
+    def _check_members(self) -> None:
+        """Refuse an address that nobody answers, and a group without one."""
+        names = [group.name for group in self.groups]
+        present = np.array([group.present for group in self.server_groups])
+        for vip, members in zip(self.vips, self.members, strict=True):
+            for name in vip.groups:
+                check_in("vip.groups", name, names)
+            if not (members & present).any():
+                allowed = f"groups of which {vip.name} has a server that is present at the start"
+                raise ConfigError("vip.groups", list(vip.groups), allowed)
+        for group in self.groups:
+            if not any(group.name in (vip.groups or names) for vip in self.vips):
+                raise ConfigError("vip.groups", None, f"{group.name} at one of the addresses")
+
+    @property
+    def members(self) -> npt.NDArray[np.bool_]:
+        """Which servers answer each virtual address, (V, N)."""
+        names = [group.name for group in self.server_groups]
+        return np.array(
+            [[not vip.groups or name in vip.groups for name in names] for vip in self.vips]
+        )
+
+    @property
+    def n_frontends(self) -> int:
+        """Number of front ends: each virtual address at each balancer, balancer by balancer."""
+        return self.balancers * len(self.vips)
 
     @property
     def n_servers(self) -> int:
@@ -125,16 +157,18 @@ class ServerPool:
         """Names of the resources that each server has, in their order."""
         return tuple(resource.name for resource in self.groups[0].resources)
 
-    def capacity(self, resource: str) -> float:
-        """Return the seconds of demand a second of all servers present at the start.
+    def capacity(self, resource: str, vip: Vip | None = None) -> float:
+        """Return the seconds of demand a second of the servers present at the start.
 
         Args:
             resource: Name of the resource.
+            vip: Whose servers; None for all.
 
         Raises:
             ConfigError: There is no such resource.
         """
-        present = [group for group in self.groups if group.present]
+        names = () if vip is None else vip.groups
+        present = [g for g in self.groups if g.present and (not names or g.name in names)]
         return sum(
             group.count * group.resource(resource).workers * group.resource(resource).speed
             for group in present

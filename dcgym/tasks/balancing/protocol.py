@@ -1,6 +1,7 @@
 """The protocol of server pools: what may be decided about copies of one, and read of them.
 
-Shapes: E copies, B balancers, N servers.
+Shapes: E copies, N servers, B front ends: each virtual address at each balancer, balancer by
+balancer. Where there is one address a front end is a balancer.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ class PoolCommands:
             and else, where no other comes, with the end of the last one. The first that comes is
             the first thing that is seen: events count from there. A flow that finds no free entry
             of the flow table follows the hash, and does not wait.
-        rules: Name of the rule by which each balancer places new flows, B of them, or one for all.
-        weights: Of the servers at each balancer, above 0, (E, B, N); only their ratios count.
+        rules: Name of the rule by which each front end places new flows, B of them, or one for all.
+        weights: Of the servers at each front end, above 0, (E, B, N); only their ratios count.
         eligible: Servers that take new flows, (E, N), at least one in each copy; all do after a
             reset. The others serve those that they have. What is drained, removed or not yet added
-            by an event takes none either way.
+            by an event takes none either way. Flows to a virtual address of which no server takes
+            any are lost.
         assignments: Number of the server for the flow that has waited longest in each copy, (E,);
-            -1 for that of the balancer's rule. One that is not there loses the flow.
-        sampled: Balancers whose samples are reduced from now on, in all copies and over resets:
+            -1 for that of the balancer's rule. One that is not there, or does not answer the flow's
+            address, loses the flow.
+        sampled: Front ends whose samples are reduced from now on, in all copies and over resets:
             the others' may be 0 in what is read. All of them at first.
     """
 
@@ -68,10 +71,10 @@ NOTHING = PoolCommands()
 
 @dataclass(slots=True, eq=False)
 class PoolView:
-    """What balancers can know.
+    """What balancers can know, of each of their virtual addresses.
 
     Attributes:
-        ongoing: Flows that the balancer tracks on the server (state CONN), (E, B, N).
+        ongoing: Flows that the front end tracks on the server (state CONN), (E, B, N).
         flows: Flows that it has seen enter that state since the reset, (E, B, N).
         completed: Those of them that it has seen leave it by their end, (E, B, N).
         packets: Packets towards the server since the reset, (E, B, N).
@@ -80,7 +83,7 @@ class PoolView:
             the SYN, at each packet in CONN, (E, B, N, 5); 0 without samples.
         completion_us: The same of completed flows' durations.
         interarrival_us: The same of the gaps between new flows, (E, B, 5).
-        eligible: Servers that take new flows, (E, N).
+        eligible: Servers that take new flows to the address, (E, B, N).
         balancer_up: Whether the balancer works, (E, B).
         weights: Those in force, the largest being 1, (E, B, N).
         probe_busy: Busy workers at the last poll that was answered, (E, B, N); 0 before it.
@@ -108,27 +111,27 @@ class PoolView:
     probe_errors: Counts
 
     @classmethod
-    def blank(cls, n_envs: int, n_balancers: int, n_servers: int) -> PoolView:
+    def blank(cls, n_envs: int, n_frontends: int, n_servers: int) -> PoolView:
         """Return what balancers know before the first flow, where all servers take flows.
 
         Backends fill in what they know: what nobody measures stays at 0, polls unanswered.
 
         Args:
             n_envs: Number of copies E.
-            n_balancers: Number of balancers B.
+            n_frontends: Number of front ends B.
             n_servers: Number of servers N.
         """
-        by_balancer, each = (n_envs, n_balancers), (n_envs, n_balancers, n_servers)
+        by_frontend, each = (n_envs, n_frontends), (n_envs, n_frontends, n_servers)
         counts = ("ongoing", "flows", "completed", "packets")
         probes = ("probe_busy", "probe_queue", "probe_answered", "probe_errors")
         return cls(
             **{name: np.zeros(each, np.int64) for name in (*counts, *probes)},
-            untracked=np.zeros(by_balancer, np.int64),
+            untracked=np.zeros(by_frontend, np.int64),
             duration_us=np.zeros((*each, len(REDUCERS))),
             completion_us=np.zeros((*each, len(REDUCERS))),
-            interarrival_us=np.zeros((*by_balancer, len(REDUCERS))),
-            eligible=np.ones((n_envs, n_servers), np.bool_),
-            balancer_up=np.ones(by_balancer, np.bool_),
+            interarrival_us=np.zeros((*by_frontend, len(REDUCERS))),
+            eligible=np.ones(each, np.bool_),
+            balancer_up=np.ones(by_frontend, np.bool_),
             weights=np.ones(each),
             probe_time_ns=np.full(each, -1, np.int64),
         )
@@ -145,7 +148,7 @@ class PoolTruth:
         remaining_ns: Work left at the server, all stages, over its speed, (E, N).
         capacity: CPU seconds a second that the server gives to flows when all its workers are busy,
             (E, N); 0 for a server that is not there.
-        remaining_by_balancer_ns: The parts of `remaining_ns` that each balancer placed, (E, B, N).
+        remaining_by_balancer_ns: The parts of `remaining_ns` that each front end placed, (E, B, N).
         ended: Flows that have completed since the reset, those of the warm-up too, (E,).
         ended_after_ns: Sum of their completion times, (E,).
         rejected: Flows that ended so, without those of the warm-up, (E,).

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TypeVar
 
-from dcgym.config import check_in, check_keys, check_name
+from dcgym.config import check_keys, check_name
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.data_plane import DataPlane
 from dcgym.tasks.balancing.events import Event
@@ -55,9 +55,6 @@ class Scenario:
         events = check_items("scenario.events", self.events, Event, may_be_empty=True)
         object.__setattr__(self, "events", events)
         self.workload.check(self.pool)
-        for vip in self.pool.vips:
-            for name in vip.applications:
-                check_in("vip.applications", name, [app.name for app in self.applications])
         check_order(events, "scenario.events")
         for event in events:
             self.targets(event)
@@ -77,6 +74,16 @@ class Scenario:
     def balancers(self) -> int:
         """Number of balancers."""
         return self.pool.balancers
+
+    @property
+    def n_frontends(self) -> int:
+        """Number of front ends: each virtual address at each balancer, balancer by balancer."""
+        return self.pool.n_frontends
+
+    @property
+    def vips_asked(self) -> tuple[int, ...]:
+        """Number of the virtual address that each application is asked for at."""
+        return self.workload.vips_asked(self.pool)
 
     @property
     def n_servers(self) -> int:

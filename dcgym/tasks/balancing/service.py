@@ -45,11 +45,12 @@ class ServiceMap:
     """An action space with its meaning: weights, if they are decided, and which servers serve.
 
     The last N numbers of an action are about the servers: 0 or more of -1 to 1, or 1 of 0 and 1,
-    keeps one in service. An action that keeps none keeps all: somebody has to take the flows.
+    keeps one in service. An action that keeps none of a virtual address keeps all of it: somebody
+    has to take the flows.
 
     Args:
         weights: What actions mean as weights; its space says of which kind the numbers are.
-        n_servers: Number of servers N.
+        members: Which servers answer each virtual address, (V, N).
         decided: Some of `DECISIONS`, "eligible" among them.
 
     Attributes:
@@ -62,8 +63,9 @@ class ServiceMap:
 
     space: gym.spaces.Box | gym.spaces.MultiDiscrete
 
-    def __init__(self, weights: WeightMap, n_servers: int, decided: Sequence[str]) -> None:
-        self._weights, self._shape = weights, (n_servers,)
+    def __init__(self, weights: WeightMap, members: Flags, decided: Sequence[str]) -> None:
+        n_servers = members.shape[1]
+        self._weights, self._shape, self._members = weights, (n_servers,), members
         self.weighs = "weights" in decided
         self.labels = [f"server{number}.in_service" for number in range(n_servers)]
         before = weights.space
@@ -99,7 +101,9 @@ class ServiceMap:
                 raise ConfigError("action", actions, "0 or 1 for each server")
             asked = 2 * asked - 1
         serving = asked >= 0
-        serving |= ~np.logical_or.reduce(serving, axis=-1, keepdims=True)
+        for own in self._members:
+            nobody = ~np.logical_or.reduce(serving & own, axis=-1, keepdims=True)
+            serving |= nobody & own
         return actions[..., :first], np.minimum(np.maximum(asked, -1), 1), serving
 
     def to_weights(self, actions: npt.ArrayLike) -> FloatArray:

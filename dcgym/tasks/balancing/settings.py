@@ -117,12 +117,14 @@ class LoadBalancingSettings(PoolSettings):
     """Arguments of `dcgym/LoadBalancing-v1`.
 
     Attributes:
-        others: Rule of the balancers that are not controlled.
+        others: Rule of the front ends that are not controlled.
         balancer: Number of the controlled balancer.
+        vip: Name of the virtual address whose weights are set there; None for the first.
     """
 
     others: str = "sed"
     balancer: int = 0
+    vip: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,13 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.actions import WeightMap, make_weight_map
+from dcgym.tasks.balancing.frontends import (
+    frontend_name,
+    frontend_numbers,
+    frontend_rates_per_s,
+)
 from dcgym.tasks.balancing.measure import LoadInputs
 from dcgym.tasks.balancing.observation import BalancerObservation
 from dcgym.tasks.balancing.presets import make_scenario
@@ -62,24 +66,26 @@ def _check_flows(scenario: Scenario, settings: PoolSettings) -> None:
 class BalancingTask:
     """Weights of the servers, decided by balancers; the same for every copy of a pool.
 
-    Shapes: M balancers are controlled by A agents, each by one; N servers.
+    Shapes: M front ends (a virtual address at a balancer) are controlled by A agents, each by one;
+    N servers.
 
     Args:
         settings: The arguments of the environment.
-        controlled: Numbers of the controlled balancers.
-        n_agents: One, or as many as balancers are controlled.
-        others: Rule of the balancers that are not controlled.
+        balancers: Numbers of the controlled balancers; None for all.
+        vip: Name or number of the address whose front ends are controlled there; None for all.
+        n_agents: One, or None for as many as front ends are controlled.
+        others: Rule of the front ends that are not controlled.
         decides: Some of `dcgym.tasks.balancing.service.DECISIONS`.
 
     Attributes:
         scenario: The pool.
-        rules: Rule of each balancer.
-        lead_in_rules: The same with SED in the place of the controlled balancers.
+        rules: Rule of each front end.
+        lead_in_rules: The same with SED in the place of the controlled ones.
         weight_map: What one balancer's part of an action means.
         service: What the part of an action about servers in service means; None without it.
         action_map: What an agent's action means.
         observation: What one balancer observes.
-        rate_per_s: Flows a second that a balancer gets on average.
+        rate_per_s: Flows a second that each controlled front end gets on average, (M,).
 
     Raises:
         ConfigError: An argument is not allowed.
@@ -91,7 +97,8 @@ class BalancingTask:
     def __init__(
         self,
         settings: PoolSettings,
-        controlled: Sequence[int] | None = None,
+        balancers: Sequence[int] | None = None,
+        vip: str | int | None = None,
         n_agents: int | None = None,
         others: str = "sed",
         decides: Sequence[str] = ("weights",),
@@ -99,27 +106,27 @@ class BalancingTask:
         self.settings = settings
         self.scenario = make_scenario(settings.scenario)
         _check_flows(self.scenario, settings)
-        n_balancers, self.n_servers = self.scenario.balancers, self.scenario.n_servers
-        chosen = range(n_balancers) if controlled is None else controlled
-        self.controlled = tuple(check_int("balancer", one, 0, n_balancers - 1) for one in chosen)
+        n_frontends, self.n_servers = self.scenario.n_frontends, self.scenario.n_servers
+        self.controlled = frontend_numbers(self.scenario.pool, balancers, vip)
         count = len(self.controlled)
         self.n_agents = count if n_agents is None else n_agents
-        self.balancers_per_agent = count // self.n_agents
-        self.agents = tuple(f"balancer_{i}" for i in self.controlled[: self.n_agents])
+        self.frontends_per_agent = count // self.n_agents
+        pool = self.scenario.pool
+        self.agents = tuple(
+            f"balancer_{frontend_name(pool, i, '_')}" for i in self.controlled[: self.n_agents]
+        )
         self.rules = tuple(
-            settings.rule if i in self.controlled else others for i in range(n_balancers)
+            settings.rule if i in self.controlled else others for i in range(n_frontends)
         )
         # Before an episode, and beside it in the shadow that `gain_over_sed` compares with.
         self.lead_in_rules = tuple(
-            "sed" if i in self.controlled else others for i in range(n_balancers)
+            "sed" if i in self.controlled else others for i in range(n_frontends)
         )
         self.interval_ns = settings.interval_ns
-        self.rate_per_s = sum(self.scenario.rates_per_s) / n_balancers
+        self.rate_per_s = frontend_rates_per_s(self.scenario)[list(self.controlled)]
         self.weight_map: WeightMap = make_weight_map(settings.action, self.n_servers)
-        weights = make_weight_map(settings.action, self.n_servers * self.balancers_per_agent)
-        self.service = (
-            ServiceMap(weights, self.n_servers, decides) if "eligible" in decides else None
-        )
+        weights = make_weight_map(settings.action, self.n_servers * self.frontends_per_agent)
+        self.service = ServiceMap(weights, pool.members, decides) if "eligible" in decides else None
         self.action_map: WeightMap = weights if self.service is None else self.service
         groups = self.scenario.server_groups
         # Policies ask for these at every step.
@@ -130,7 +137,7 @@ class BalancingTask:
         self.observation_space = self._observation_space()
 
     def _observation_space(self) -> gym.spaces.Box:
-        one, times = self.observation.space, self.balancers_per_agent
+        one, times = self.observation.space, self.frontends_per_agent
         serving = np.ones(0 if self.service is None else self.n_servers, np.float32)
         low = np.append(np.tile(one.low, times), -serving)
         return gym.spaces.Box(low, np.append(np.tile(one.high, times), serving), dtype=np.float32)
@@ -140,31 +147,32 @@ class BalancingTask:
         return self
 
     def _of_agent(self, values: Sequence[float]) -> FloatArray:
-        """Repeat what belongs to the servers, once per balancer of an agent."""
-        return np.tile(np.array(values, np.float64), self.balancers_per_agent)
+        """Repeat what belongs to the servers, once per front end of an agent."""
+        return np.tile(np.array(values, np.float64), self.frontends_per_agent)
 
     @property
     def configured_weights(self) -> FloatArray:
-        """The weight of each server as its operator sees it, once per balancer of an agent."""
+        """The weight of each server as its operator sees it, once per front end of an agent."""
         return self._configured_weights.copy()
 
     @property
     def workers(self) -> FloatArray:
-        """The processors of each server, once per balancer of an agent."""
+        """The processors of each server, once per front end of an agent."""
         return self._workers.copy()
 
     @property
     def rows(self) -> RowLayout | None:
         """Where the row of each server is; None where an agent sees or decides more than one."""
-        is_row = self.balancers_per_agent == 1 and self.service is None
+        is_row = self.frontends_per_agent == 1 and self.service is None
         return self.observation.rows if is_row else None
 
     @property
     def observation_labels(self) -> list[str]:
-        """Name of each position of an observation, with its balancer where there are several."""
+        """Name of each position of an observation, with its front end where there are several."""
         labels = self.observation.labels
-        if self.balancers_per_agent > 1:
-            labels = [f"balancer{agent}.{label}" for agent in self.controlled for label in labels]
+        if self.frontends_per_agent > 1:
+            names = [frontend_name(self.scenario.pool, number) for number in self.controlled]
+            labels = [f"balancer{name}.{label}" for name in names for label in labels]
         return labels if self.service is None else labels + self.service.labels
 
     def make_reward(self, has_shadow: bool) -> Reward[LoadInputs, FloatArray]:
@@ -205,6 +213,11 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     plane then takes the server with the least ``(q + 1) / w``, ``q`` being the flows it tracks
     there. The other balancers follow a fixed rule. After Yao, "Autonomous Service Management in the
     Cloud", 2023, chapters 3, 6 and 7.
+
+    Where the scenario has several virtual addresses (`Vip`), each has servers and applications of
+    its own, and every balancer has weights and counters for each: a front end. The agent sets those
+    of the address ``vip`` at its balancer. What it sees is about that address. Servers that do not
+    answer it get none of its flows whatever their weights are, and the feature ``eligible`` is 0.
 
     ## Action Space
     One weight per server; only their ratios count. With ``action="continuous"``:
@@ -280,6 +293,7 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     | rule | rule of the controlled balancer; "weighted" uses the action |
     | others | rule of the other balancers |
     | balancer | number of the controlled balancer |
+    | vip | name of the virtual address whose weights are set; None for the first |
     | record_limit | finished flows kept for `flow_records` |
     | lead_in | time under SED before an episode; None for 30 s, or 0 where time is real |
     | drain | time after the last step in which its flows come to their end, for `flow_records`; |
@@ -297,16 +311,18 @@ def load_balancing(settings: LoadBalancingSettings) -> BalancingTask:
     Args:
         settings: The arguments above.
     """
-    return BalancingTask(settings, (settings.balancer,), others=settings.others)
+    vip = 0 if settings.vip is None else settings.vip
+    return BalancingTask(settings, (settings.balancer,), vip, others=settings.others)
 
 
 def each_balancer(settings: PoolSettings) -> BalancingTask:
     """One agent a balancer: each sees its own flows, and all meet in the same servers' queues.
 
-    Agents are `balancer_0` to `balancer_{M-1}`. Spaces, rewards and infos of an agent are those of
-    `dcgym/LoadBalancing-v1`, whose arguments this takes without ``others`` and ``balancer``; flows
-    that start within ``warm_up`` are left out of the records. All agents act at the same time;
-    no message passes between them. Episodes never terminate.
+    Agents are `balancer_0` to `balancer_{M-1}`, or `balancer_0_NAME` and so on, one for each
+    virtual address, where there are several. Spaces, rewards and infos of an agent are those of
+    `dcgym/LoadBalancing-v1`, whose arguments this takes without ``others``, ``balancer`` and
+    ``vip``; flows that start within ``warm_up`` are left out of the records. All agents act at the
+    same time; no message passes between them. Episodes never terminate.
 
     ``info`` is "flat" unless told otherwise: libraries of several agents store infos as tensors.
     Policies with slow loops, such as HLB, need ``info="full"``.
@@ -332,14 +348,15 @@ def central_load_balancing(settings: CentralLoadBalancingSettings) -> BalancingT
 
     ## Action Space
     One weight per balancer and server, balancer by balancer: `Box(-1, 1, (M * N,))` or
-    `MultiDiscrete([3] * (M * N))`, with the scales of `dcgym/LoadBalancing-v1`.
+    `MultiDiscrete([3] * (M * N))`, with the scales of `dcgym/LoadBalancing-v1`. With V virtual
+    addresses each balancer counts V times, once for each, here and below.
 
     With ``decides=("weights", "eligible")`` one number per server follows, with ``"eligible"``
     alone it is all there is: which servers are in service, for all balancers. With
     ``action="continuous"`` 0 or more of -1 to 1 means yes, with "discrete" 1 of 0 and 1. The
-    others take no new flow and serve those that they have. An action that leaves none in service
-    leaves all. What an event has drained or removed stays away. Without weights to decide, rules
-    with learned weights have equal ones.
+    others take no new flow and serve those that they have. An action that leaves none of a virtual
+    address in service leaves all of it. What an event has drained or removed stays away. Without
+    weights to decide, rules with learned weights have equal ones.
 
     ## Observation Space
     `Box(M * (12 N + 5))`, float32, or of another size with other ``features``: the observations of
@@ -360,8 +377,8 @@ def central_load_balancing(settings: CentralLoadBalancingSettings) -> BalancingT
     As `dcgym/LoadBalancing-v1`; ``servers`` and ``weights`` hold a row per balancer and server.
 
     ## Arguments
-    Those of `dcgym/LoadBalancing-v1` without ``others`` and ``balancer``, and ``decides``:
-    "weights", "eligible" or both. Flows that start within ``warm_up`` are left out of
+    Those of `dcgym/LoadBalancing-v1` without ``others``, ``balancer`` and ``vip``, and
+    ``decides``: "weights", "eligible" or both. Flows that start within ``warm_up`` are left out of
     `flow_records`.
 
     ## Version History

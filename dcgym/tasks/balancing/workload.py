@@ -89,8 +89,10 @@ class Workload:
             pool: The servers.
 
         Raises:
-            ConfigError: They lack a resource that a stage needs, or the load is above 1.
+            ConfigError: They lack a resource that a stage needs, the load is above 1, or not every
+                application is asked for at one virtual address, and some at each.
         """
+        self._check_vips(pool)
         for app in self.applications:
             for stage in app.stages:
                 check_in("stage.resource", stage.resource, pool.resources)
@@ -99,8 +101,39 @@ class Workload:
             allowed = "at most 1, or more with allow_overload"
             raise ConfigError("scenario.load", round(offered, 6), allowed)
 
+    def _check_vips(self, pool: ServerPool) -> None:
+        names, asked = [app.name for app in self.applications], self._asked(pool)
+        for name in (name for own in asked for name in own):
+            check_in("vip.applications", name, names)
+        for name in names:
+            found = [vip.name for vip, own in zip(pool.vips, asked, strict=True) if name in own]
+            if len(found) != 1:
+                raise ConfigError("vip.applications", found, f"one virtual address for {name}")
+        for vip, own in zip(pool.vips, asked, strict=True):
+            if not own:
+                allowed = f"at least one application for {vip.name}: other addresses have all"
+                raise ConfigError("vip.applications", list(vip.applications), allowed)
+
+    def _asked(self, pool: ServerPool) -> list[list[str]]:
+        """Return the names of the applications that are asked for at each virtual address."""
+        named = {name for vip in pool.vips for name in vip.applications}
+        rest = [app.name for app in self.applications if app.name not in named]
+        return [list(vip.applications) or rest for vip in pool.vips]
+
+    def vips_asked(self, pool: ServerPool) -> tuple[int, ...]:
+        """Return the number of the virtual address that each application is asked for at.
+
+        Args:
+            pool: The virtual addresses.
+        """
+        of = {name: vip for vip, names in enumerate(self._asked(pool)) for name in names}
+        return tuple(of[app.name] for app in self.applications)
+
     def offered_load(self, pool: ServerPool) -> float:
         """Return the utilisation of the busiest resource that `rates_per_s` ask for.
+
+        Where several virtual addresses share servers it is a lower bound: the busiest resource of
+        all servers together, or of those of one address under its own applications.
 
         Args:
             pool: The servers.
@@ -150,9 +183,13 @@ class Workload:
         )
 
     def _load_per_rate(self, pool: ServerPool, shares: Sequence[float]) -> float:
-        return max(
-            self._mean_s(resource, shares) / pool.capacity(resource) for resource in pool.resources
-        )
+        loads = [self._mean_s(name, shares) / pool.capacity(name) for name in pool.resources]
+        if len(pool.vips) > 1:
+            asked = self.vips_asked(pool)
+            for number, vip in enumerate(pool.vips):
+                own = [share * (at == number) for share, at in zip(shares, asked, strict=True)]
+                loads += [self._mean_s(n, own) / pool.capacity(n, vip) for n in pool.resources]
+        return max(loads)
 
     def _mean_s(self, resource: str, shares: Sequence[float]) -> float:
         means_ns = [app.mean_ns(resource) for app in self.applications]

@@ -284,7 +284,7 @@ def test_what_only_the_twin_can_do_is_refused() -> None:
     ]
     uneven = {"groups": [{"name": "s", "count": 1, "devices": other}], "applications": two}
     for spec, options, field in (
-        ({"preset": "accelerator-pool", "servers": 64}, {}, "devices"),
+        ({"preset": "accelerator-pool", "servers": 256}, {}, "devices"),
         (uneven, {}, "service"),
         (POOL, {"n_envs": 2}, "n_envs"),
         (POOL, {"transport": "sctp"}, "transport"),

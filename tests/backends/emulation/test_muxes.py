@@ -151,7 +151,7 @@ def test_a_rack_with_a_local_mapping_is_served_by_its_own_servers() -> None:
     ("field", "changes"),
     [
         ("vips[0]", {"vips": [["c1"]]}),
-        ("entries of vips[0]", {"entries_per_dip": 9, "vips": [SERVERS]}),
+        ("entries of vips[0]", {"entries_per_dip": 33, "vips": [SERVERS]}),
         ("entries_per_dip.s2", {"entries_per_dip": {"s2": 0}}),
         ("entries_per_dip", {"entries_per_dip": {"c1": 2}}),
         ("vips", {"vips": []}),

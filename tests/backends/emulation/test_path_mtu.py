@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dcgym.backends.emulation.network import EmulationNetwork
@@ -17,7 +16,7 @@ from dcgym.backends.emulation.options import PoolOptions
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.wire.messages import Drops, ReadDrops
 from dcgym.errors import CommandError
-from dcgym.tasks.balancing import make_scenario
+from dcgym.tasks.balancing import Vip, make_scenario
 from dcgym.testing import OneNetwork
 from dcgym.topologies import make_topology
 from dcgym.topologies.builders import pod
@@ -143,12 +142,15 @@ def test_a_host_knows_a_narrow_hop_at_once(narrow: OneNetwork) -> None:
 
 def test_requests_and_answers_pass_a_narrow_hop_behind_a_vip() -> None:
     """What switches say of a server's packet is for the VIP: balancers know whose it was."""
-    scenario = make_scenario("testbed-7").changed(balancers=3, families=("ipv4", "ipv6"))
+    vips = (Vip("pages", ("weak",), ("page",)), Vip("files", ("strong",), ("static",)))
+    scenario = make_scenario("testbed-7", load=0.1, application="wiki").changed(
+        balancers=3, families=("ipv4", "ipv6"), vips=vips
+    )
     network = pod(1, 3, [3, 4], rate="100Mbit", tiers={"rack": {"mtu": MTU_BYTES}})
     running = RunningPod(network, scenario, PoolOptions())
     try:
+        running.begin_pools(scenario.pool.members)
         for writer in running.writers:
-            writer.begin(np.ones(7, bool))
             writer.set_rule("round-robin")
         lines, known = [], []
         for address, port in running.targets:
@@ -160,8 +162,8 @@ def test_requests_and_answers_pass_a_narrow_hop_behind_a_vip() -> None:
         drops = running.session.call(ReadDrops(), Drops).counts
     finally:
         running.session.close()
-    assert [line.split()[1] for line in lines] == ["200000"] * 16
+    assert [line.split()[1] for line in lines] == ["200000"] * 32
     assert len({line.split()[0] for line in lines}) > 1
-    assert len(known) == 2 and all("mtu 1280" in way for way in known)
+    assert len(known) == 4 and all("mtu 1280" in way for way in known)
     # At least the client's own requests, and what two servers sent before they knew.
     assert drops["too_big"] >= 4

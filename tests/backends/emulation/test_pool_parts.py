@@ -15,7 +15,7 @@ from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.errors import BackendError, ConfigError
 from dcgym.suites.checks import check_suite
 from dcgym.suites.twin_error import twin_error_suite
-from dcgym.tasks.balancing import Resource, ServerGroup, make_scenario
+from dcgym.tasks.balancing import Resource, ServerGroup, Vip, make_scenario
 from dcgym.tasks.balancing.protocol import PoolSummary
 from dcgym.tasks.balancing.records import OUTCOMES
 from dcgym.traffic.http import REQUEST_OUTCOMES, RESULT_DTYPE, SERVER_DTYPE, Application, Stage
@@ -85,6 +85,24 @@ def test_a_poll_is_known_when_its_answer_has_come() -> None:
     polls.ask(rows(*[0] * 7), polls.due_ns)
     np.testing.assert_array_equal(polls.answers(500 * MS)["probe_queue"], after["probe_queue"])
     assert (polls.answers(700 * MS)["probe_time_ns"] == 500 * MS).all()
+
+
+def test_members_of_an_address_alone_are_asked_and_take_flows() -> None:
+    page, static = (app.name for app in TESTBED.applications)
+    vips = (Vip("a", ("weak",), (page,)), Vip("b", (), (static,)))
+    made = TESTBED.changed(vips=vips, load=0.1)
+    polls, servers = ServerPolls(made), PoolServers(made, 0)
+    polls.ask(rows(*range(1, 8)), 0)
+    found = polls.answers(200 * MS)
+    # Balancer by balancer, and four servers answer the second address alone.
+    assert found["probe_queue"][0].tolist() == [[1, 2, 3, 0, 0, 0, 0], [*range(1, 8)]] * 2
+    assert found["probe_time_ns"][0].tolist() == [[0] * 3 + [-1] * 4, [0] * 7] * 2
+    assert polls.count == 2 * (3 + 7)
+    servers.in_service[0] = False
+    assert servers.takes_flows.tolist() == [
+        [False, *[True] * 2, *[False] * 4],
+        [False, *[True] * 6],
+    ]
 
 
 class Results:

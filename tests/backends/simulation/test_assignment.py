@@ -145,7 +145,7 @@ def test_flows_for_servers_that_are_gone_or_full_fail_and_are_counted() -> None:
     twin = BalancingTwin(scenario, record_limit=100)
     twin.reset(0)
     hold(twin, 4)
-    assert twin.read().seen.eligible.tolist() == [[False, True, True]]
+    assert twin.read().seen.eligible.tolist() == [[[False, True, True]]]
     assign(twin, [0])
     assert held(twin).failed.tolist() == [1]
     for _ in range(3):

@@ -14,7 +14,7 @@ from dcgym.backends.simulation import AcceleratorTwin, BalancingTwin
 from dcgym.errors import ConfigError
 from dcgym.native import require
 from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
-from dcgym.tasks.balancing import Event, Resource, ServerGroup, Vip, make_scenario
+from dcgym.tasks.balancing import Event, Resource, ServerGroup, make_scenario
 from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
 from dcgym.tasks.balancing.rules import RULES, kernel_rules
 from dcgym.traffic.http import Application, Stage
@@ -159,11 +159,6 @@ def test_three_resources_are_a_tandem_of_queues() -> None:
     assert np.median(times_ns) == pytest.approx(8.5e6, rel=1e-3) and times_ns.min() > 8.499e6
 
 
-def test_the_compiled_twin_has_one_virtual_address() -> None:
-    with pytest.raises(ConfigError, match=r"scenario\.vips: value 2"):
-        BalancingTwin(make_scenario("yao-sim-8").changed(vips=(Vip("a"), Vip("b"))))
-
-
 def test_native_servers_have_room_for_as_many_resources() -> None:
     assert require("_simulation").MAX_RESOURCES == MAX_RESOURCES
 
@@ -218,7 +213,7 @@ def test_kinds_of_records_that_a_backend_lacks_are_refused(twin: BalancingTwin) 
 def test_servers_in_service_are_chosen_copy_by_copy(twin: BalancingTwin) -> None:
     chosen = np.arange(8) >= np.array([[0], [6], [7]])
     twin.apply(PoolCommands(rules="sed", eligible=chosen))
-    assert (twin.read().seen.eligible == chosen).all()
+    assert (twin.read().seen.eligible == chosen[:, None]).all()
     twin.apply(PoolCommands(eligible=np.ones((3, 8), bool)), np.array([False, True, False]))
     chosen[1] = True
     twin.advance(60 * SECOND)

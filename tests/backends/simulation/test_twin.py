@@ -14,7 +14,7 @@ import pytest
 from dcgym.backends.records import FLOWS, SUMMARY
 from dcgym.backends.simulation import BalancingTwin
 from dcgym.errors import BackendError, ConfigError
-from dcgym.monitors.balancer.layout import BalancerRegion
+from dcgym.monitors.balancer.layout import BalancerRegion, servers_in
 from dcgym.monitors.balancer.reducers import reduce_samples
 from dcgym.tasks.balancing import Event, make_scenario, server_group
 from dcgym.tasks.balancing.protocol import PoolCommands
@@ -174,7 +174,9 @@ def test_region_holds_what_the_observation_reduces() -> None:
         snapshot, counters = region.snapshot(), region.snapshot()["servers"]
         for name in ("flows", "completed", "packets", "ongoing"):
             np.testing.assert_array_equal(counters[name][:8], getattr(seen, name)[0, balancer])
-        assert snapshot["active"] == 0xFF and snapshot["time_ns"] == 30 * SECOND
+        assert (
+            servers_in(snapshot["active"]) == list(range(8)) and snapshot["time_ns"] == 30 * SECOND
+        )
         for server in range(8):
             samples = region.samples(server, "duration")
             expected = reduce_samples(samples["time_ms"], samples["value_us"], 30_000)
@@ -187,9 +189,22 @@ def test_region_holds_what_the_observation_reduces() -> None:
         assert list(pool_columns["server"][: pool_columns["n"]]) == list(range(8))
 
 
+def test_region_of_many_servers_holds_them_all() -> None:
+    twin = run("hlb-128", "sed", 5, envs=1)
+    seen, region = twin.read().seen, BalancerRegion(twin.region(0, 1))
+    assert (region.header["n_servers"], region.pool()["n"]) == (128, 128)
+    np.testing.assert_array_equal(region.snapshot()["servers"]["flows"][:128], seen.flows[0, 1])
+    assert seen.flows[0, 1, 64:].all()
+    for words in (region.snapshot()["active"], region.pool()["members"]):
+        assert servers_in(words) == list(range(128))
+    samples = region.samples(127, "completion")
+    expected = reduce_samples(samples["time_ms"], samples["value_us"], 5000)
+    np.testing.assert_allclose(seen.completion_us[0, 1, 127], expected)
+
+
 def test_region_of_too_many_servers_is_refused() -> None:
-    twin = run("hlb-128", seconds=0.1, envs=1)
-    with pytest.raises(ConfigError, match="at most 64 servers"):
+    twin = run(make_scenario("two-speeds", servers=257), seconds=0.1, envs=1)
+    with pytest.raises(ConfigError, match="at most 256 servers"):
         twin.region(0, 0)
 
 

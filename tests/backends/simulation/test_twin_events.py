@@ -70,7 +70,7 @@ def test_drained_server_finishes_and_gets_nothing_new() -> None:
         late = records[records["arrival_ns"] > 10 * SECOND + MS]
         assert 1 not in late["server"] and set(late["server"]) == {0, 2, 3}
         assert set(records["outcome"]) == {0}
-        assert list(twin.read().seen.eligible[0]) == [True, False, True, True]
+        assert list(twin.read().seen.eligible[0, 0]) == [True, False, True, True]
 
 
 def test_added_server_joins() -> None:

@@ -182,7 +182,7 @@ def test_a_flapping_server_is_away_for_half_of_each_period() -> None:
     there = []
     for second in range(9, 35):
         twin.advance(second * SECOND + SECOND // 2)
-        there.append(bool(twin.read().seen.eligible[0, 0]))
+        there.append(bool(twin.read().seen.eligible[0, 0, 0]))
     # Away from 10 to 12, 14 to 16, ..., 30 to 32, which the second event cuts short at 31.
     expected = [not (10 <= s < 31 and (s - 10) % 4 < 2) for s in range(9, 35)]
     assert there == expected

@@ -115,6 +115,7 @@ static void set_pool(__u32 vip, __u8 members, __u8 rule) {
 
     pool->rule = rule % DCGYM_N_RULES;
     pool->n = 0;
+    pool->members[0] = members;
     for (__u16 i = 0; i < N_SERVERS; i++) {
         if (!(members & (1 << i)))
             continue;

@@ -30,7 +30,7 @@ struct rules_case {
     struct dcgym_idle_queue idle;
     struct dcgym_prequal prequal;
     struct dcgym_prequal_places places;
-    __u64 members;
+    __u64 members[DCGYM_SET_WORDS(DCGYM_RULE_SERVERS)];
     struct dcgym_met met;
     __u64 c3_reset_ns;
 };
@@ -73,8 +73,8 @@ int choose_told(struct __sk_buff *skb) {
         return -1;
     cursor = test->cursor++ & (CHOICES - 1);
     struct dcgym_pool_view pool = {test->n, test->server, test->weight, test->alias};
-    struct dcgym_told_view told = {test->heard,    &test->idle, &test->prequal,    &test->places,
-                                   &test->members, &test->met,  test->c3_reset_ns, 3};
+    struct dcgym_told_view told = {test->heard,   &test->idle, &test->prequal,    &test->places,
+                                   test->members, &test->met,  test->c3_reset_ns, 3};
 
     if (test->n && test->n <= DCGYM_RULE_SERVERS)
         test->choice[cursor] =

@@ -213,6 +213,21 @@ def test_an_idle_server_registers_with_a_listener(pair: Pair, generator: Generat
     assert found[:2] == [Told(IDLE, 0, 0, 0, 0, 0)] * 2 and found[2].kind == ANSWER
 
 
+def test_an_idle_server_registers_for_addresses_that_it_answers(
+    pair: Pair, generator: Generator
+) -> None:
+    serve(generator, members=([], [0], [0]))
+
+    def listen(balancer: Balancer, *frontends: int) -> set[int]:
+        generator.set_listeners(frontends)
+        for _ in range(20):
+            completed(generator, plan_of([MS]))
+        return {told.vip for told in balancer.receive(20)}
+
+    assert as_balancer(pair, lambda one: listen(one, 0, 1)) == {1}
+    assert as_balancer(pair, lambda one: listen(one, 0, 1, 2)) == {1, 2}
+
+
 def test_a_server_that_fails_fast_answers_with_503(pair: Pair, generator: Generator) -> None:
     rows = serve(generator)
     generator.set_fault(0, "fail-fast", 1.0)
@@ -253,5 +268,5 @@ def test_wrong_messages_faults_and_listeners_are_refused(generator: Generator) -
         generator.set_fault(0, "sleep", 1.0)
     with pytest.raises(ConfigError, match="value: value 2"):
         generator.set_fault(0, "fail-fast", 2.0)
-    with pytest.raises(BackendError, match="no balancer 1"):
+    with pytest.raises(BackendError, match="no front end 1"):
         generator.set_listeners([1])

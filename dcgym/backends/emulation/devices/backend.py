@@ -77,7 +77,7 @@ class EmulatedDevicePool:
     twin.
 
     Args:
-        pool: What `make_pool_of_devices` takes, of at most 64 devices.
+        pool: What `make_pool_of_devices` takes, of at most 256 devices.
         n_envs: 1.
         record_limit: Finished requests that are remembered until they are taken.
         horizon_ns: How much traffic an episode has; `advance` beyond it is refused.
@@ -151,8 +151,7 @@ class EmulatedDevicePool:
         self._results = running.load(self._drawn, seed)
         self._requests.begin(self._drawn, self._results, 0)
         self._events.begin()
-        for writer in running.writers:
-            writer.begin(self._events.eligible)
+        running.begin_pools(self._events.eligible[None])
         self._events.show_members(running)
         self._start_ns = 0
         self._apply_rules(running)

@@ -97,7 +97,7 @@ class DeviceEvents:
             pod: Where.
         """
         pod.policy.set_members(0, self.members)
-        pod.set_eligible(self.eligible)
+        pod.set_eligible(self.eligible[None])
 
     def _apply(self, event: DeviceEvent, home: tuple[int, int], pod: DevicePod) -> None:
         station = self._station[home]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dcgym.backends.emulation.wire.device_messages import AgentSettings
-from dcgym.backends.emulation.wire.layout import vip_ports
+from dcgym.backends.emulation.wire.layout import VIP_PORT
 from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.monitors.balancer.layout import SERVERS
@@ -111,14 +111,13 @@ class Stations:
 
     def servers(self) -> list[HttpServer]:
         """Return what serves at each station."""
-        port = vip_ports(self.scenario())[0]
         return [
             HttpServer(
                 f"s{number + 1}",
                 (Resource("cpu", device.workers, self._speed(device)),),
                 cpu=self.cpu,
                 backlog=NO_LIMIT if device.queue_limit is None else device.queue_limit,
-                port=port,
+                port=VIP_PORT,
             )
             for number, device in enumerate(self.devices)
         ]

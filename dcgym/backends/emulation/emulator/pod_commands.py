@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dcgym.backends.emulation.emulator.commands import Commands
 from dcgym.backends.emulation.emulator.device_agents import AgentPlace, DeviceAgents
 from dcgym.backends.emulation.emulator.mininet_path import make_importable
 from dcgym.backends.emulation.emulator.server_programs import ServerPlace, ServerPrograms
 from dcgym.backends.emulation.emulator.state import EmulatorState
 from dcgym.backends.emulation.wire.device_messages import BuildDevicePod, DevicePodBuilt, SetAgent
+from dcgym.backends.emulation.wire.layout import VIP_PORT
 from dcgym.backends.emulation.wire.message import Descriptor, Message
 from dcgym.backends.emulation.wire.messages import (
     BeginPod,
@@ -89,13 +92,14 @@ class PodCommands:
             data_plane = scenario.data_plane
             generator.set_messages(
                 pod.balancer_addresses,
+                members=[np.flatnonzero(row).tolist() for row in scenario.pool.members],
                 loss=data_plane.message_loss,
                 copies=data_plane.message_copies,
                 delay_ns=data_plane.message_delay_ns,
             )
         balancers = [node.balancer for node in pod.balancers]
         return PodBuilt(
-            targets=tuple((address, port) for port in pod.ports for address in pod.addresses),
+            targets=tuple((address, VIP_PORT) for own in pod.addresses for address in own),
             regions=tuple(Descriptor(balancer.region_map_fd) for balancer in balancers),
             counters=tuple(Descriptor(balancer.counter_map_fd) for balancer in balancers),
             generator_memory=Descriptor(generator.shm_fd),
@@ -122,15 +126,15 @@ class PodCommands:
                     "balancer": pod.balancer_addresses[0],
                     "balancer_mac": pod.balancer_macs[0],
                     "balancer_port": int(require().MESSAGE_PORT),
-                    "vip": pod.addresses[0],
-                    "port": pod.ports[0],
+                    "vip": pod.addresses[0][0],
+                    "port": VIP_PORT,
                 },
                 request.server_rows,
                 request.agent_rows,
             )
         balancer = pod.balancers[0].balancer
         return DevicePodBuilt(
-            targets=((pod.addresses[0], pod.ports[0]),),
+            targets=((pod.addresses[0][0], VIP_PORT),),
             regions=(Descriptor(balancer.region_map_fd),),
             counters=(Descriptor(balancer.counter_map_fd),),
             generator_memory=Descriptor(generator.shm_fd),
@@ -146,7 +150,7 @@ class PodCommands:
             ServerPlace(name, network.namespace(name), group.workers)
             for name, group in zip(self.pod.servers, scenario.server_groups, strict=True)
         ]
-        self._programs = ServerPrograms(program, places, self.pod.ports[0], request.server_rows)
+        self._programs = ServerPrograms(program, places, VIP_PORT, request.server_rows)
 
     def _begin(self, request: BeginPod) -> Message:
         generator = self._state.generator
@@ -178,7 +182,7 @@ class PodCommands:
         return Done()
 
     def _set_listeners(self, request: SetListeners) -> Message:
-        self._state.generator.set_listeners(request.balancers)
+        self._state.generator.set_listeners(request.frontends)
         return Done()
 
     def _set_fault(self, request: SetFault) -> Message:
@@ -198,14 +202,14 @@ class PodCommands:
 
 
 def _servers(scenario: Scenario, pod: PodNetwork) -> list[HttpServer]:
-    """Return one HTTP server a host; it answers at the port of the first VIP."""
+    """Return one HTTP server a host; it answers at all of its addresses."""
     return [
         HttpServer(
             name,
             group.resources,
             backlog=scenario.pool.backlog,
             idle_timeout_ns=scenario.pool.idle_timeout_ns,
-            port=pod.ports[0],
+            port=VIP_PORT,
         )
         for name, group in zip(pod.servers, scenario.server_groups, strict=True)
     ]

@@ -1,8 +1,9 @@
-"""The emulated pod: an edge that spreads one virtual address over balancers, and its servers.
+"""The emulated pod: an edge that spreads virtual addresses over balancers, and their servers.
 
-The fabric routes host numbers; a pod has some beyond its hosts'. The first is the virtual address,
-whose packets the edge spreads over the balancers' ports, and all balancers take its MAC. The others
-are the balancers' own: what they send bears that MAC, so that an answer can find its balancer.
+The fabric routes host numbers; a pod has some beyond its hosts'. The first are those of the virtual
+addresses, whose packets the edge spreads over the balancers' ports, and all balancers take their
+MACs. The others are the balancers' own: what they send bears that MAC, so that an answer can find
+its balancer.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from mininet.node import Switch
 
 from dcgym.backends.emulation.emulator.network import EmulatedNetwork, NodeKind, ipv6_address
@@ -19,7 +21,7 @@ from dcgym.backends.emulation.emulator.nodes import LazyShell
 from dcgym.backends.emulation.emulator.probing import start_probing
 from dcgym.backends.emulation.emulator.run import run
 from dcgym.backends.emulation.emulator.switches import dpid, port_ids
-from dcgym.backends.emulation.wire.layout import vip_ports
+from dcgym.backends.emulation.wire.layout import VIP_PORT
 from dcgym.backends.emulation.wire.messages import BuildPod
 from dcgym.errors import BackendError, CommandError, FeatureNotSupported
 from dcgym.native import bpf_object, require
@@ -141,11 +143,10 @@ class PodNetwork:
             none where each host is a server.
 
     Attributes:
-        addresses: Addresses of the virtual services, one a family.
+        addresses: Addresses of each VIP, one a family.
         balancer_addresses: The balancers' own addresses, for messages of servers.
         balancer_macs: The balancers' own MACs.
         homes: Number of the server, and position in it, of each host of role server.
-        ports: Port of each.
         network: Links, hosts and fabric.
         servers: Names of the servers.
         balancers: The balancers' nodes.
@@ -161,14 +162,12 @@ class PodNetwork:
         self._clients = [node.name for node in topology.hosts if node.role == "client"]
         self.servers = [node.name for node in topology.hosts if node.role == "server"]
         names = [node.name for node in topology.switches if node.role == "balancer"]
-        self._vip_number = len(topology.hosts) + 1
+        self._members = scenario.pool.members
         self._has_devices = bool(devices)
         counts = devices or [1] * len(self.servers)
         self.homes = [(server, d) for server, count in enumerate(counts) for d in range(count)]
         self._data_plane, self._request = scenario.data_plane, request
-        in_family = {"ipv4": _address, "ipv6": ipv6_address}
-        self.addresses = [in_family[name](self._vip_number) for name in self._data_plane.families]
-        self.ports = vip_ports(scenario)
+        self._number_addresses(len(topology.hosts) + 1, len(names))
         nodes = {
             name: NodeKind(BalancerSwitch, {"balancer": self._make_balancer(number)})
             for number, name in enumerate(names)
@@ -178,7 +177,7 @@ class PodNetwork:
             "ebpf",
             flow_matrix=False,
             flow_entries=EDGE_FLOW_ENTRIES,
-            n_spare_numbers=1 + len(names),
+            n_spare_numbers=len(self.addresses) + len(names),
             nodes=nodes,
             ipv6="ipv6" in self._data_plane.families,
         )
@@ -191,10 +190,19 @@ class PodNetwork:
         self._set_servers()
         self._route_balancers()
         self._spread()
-        own = [self._vip_number + 1 + i for i in range(len(self.balancers))]
-        self.balancer_addresses = [_address(number) for number in own]
-        self.balancer_macs = [_mac(number) for number in own]
         self._open_balancers()
+
+    def _number_addresses(self, first: int, n_balancers: int) -> None:
+        """Give VIPs, then balancers, the host numbers from this one on."""
+        in_family = {"ipv4": _address, "ipv6": ipv6_address}
+        own = first + len(self._members)
+        self._vip_numbers, self._own_numbers = range(first, own), range(own, own + n_balancers)
+        self.addresses = [
+            [in_family[name](number) for name in self._data_plane.families]
+            for number in self._vip_numbers
+        ]
+        self.balancer_addresses = [_address(number) for number in self._own_numbers]
+        self.balancer_macs = [_mac(number) for number in self._own_numbers]
 
     def _open_balancers(self) -> None:
         """Let balancers take packets, and send what they ask for."""
@@ -220,8 +228,9 @@ class PodNetwork:
         data_plane = self._data_plane
         balancer: Balancer = require().Balancer(
             str(bpf_object("l4lb")),
-            _mac(self._vip_number),
-            n_vips=len(self.ports),
+            _mac(self._vip_numbers[0]),
+            further_macs=len(self.addresses) - 1,
+            n_vips=len(self.addresses),
             flow_entries=data_plane.flow_table_buckets * data_plane.flow_table_ways,
             # Where the hash leads all agree, and each draws for itself.
             seed=SEED,
@@ -229,15 +238,15 @@ class PodNetwork:
             consistency=self._request.consistency,
             hook=self._request.hook,
             devices=self._has_devices,
-            source_mac=_mac(self._vip_number + 1 + number),
+            source_mac=_mac(self._own_numbers[number]),
         )
         over_udp = data_plane.transport == "udp"
         syn_ns = UDP_TIMEOUT_NS if over_udp else data_plane.syn_timeout_ns
         balancer.set_timeouts(syn_ns=syn_ns, udp_ns=UDP_TIMEOUT_NS)
         balancer.set_half_open_limit(data_plane.half_open_limit)
-        for vip, port in enumerate(self.ports):
-            for address in self.addresses:
-                balancer.add_vip(vip, address, port, data_plane.transport)
+        for vip, own in enumerate(self.addresses):
+            for address in own:
+                balancer.add_vip(vip, address, VIP_PORT, data_plane.transport)
         return balancer
 
     def _make_reporter(self, number: int) -> LoadReporter:
@@ -246,13 +255,17 @@ class PodNetwork:
         reporter: LoadReporter = require().LoadReporter(
             object_path, number, self._request.server_rows
         )
-        for port in self.ports:
-            for address in self.addresses:
-                reporter.add_vip(address, port)
+        for address in self._addresses_of(number):
+            reporter.add_vip(address, VIP_PORT)
         node = self.network.topology.node(self.servers[number])
         interface = self.network.topology.ports(node.name)[0]
         reporter.attach(self.network.ifindex(interface), self.network.namespace_fds[node.index])
         return reporter
+
+    def _addresses_of(self, station: int) -> list[str]:
+        """Return the virtual addresses that a host of role server answers."""
+        vips = np.flatnonzero(self._members[:, station])
+        return [address for vip in vips for address in self.addresses[vip]]
 
     def _configure_hosts(self) -> None:
         for node in self.network.topology.hosts:
@@ -260,17 +273,20 @@ class PodNetwork:
             is_server = node.role == "server"
             for path, value in (SERVER_SYSCTLS if is_server else CLIENT_SYSCTLS).items():
                 require().write_sysctl(namespace_fd, path, value)
-            if is_server:
-                namespace = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
-                for address in self.addresses:
-                    run("nsenter", namespace, "ip", "address", "add", address, "dev", "lo")
+        for station, name in enumerate(self.servers):
+            namespace_fd = self.network.namespace_fds[self.network.topology.node(name).index]
+            namespace = f"--net=/proc/{os.getpid()}/fd/{namespace_fd}"
+            added = [f"address add {one} dev lo\n" for one in self._addresses_of(station)]
+            run("nsenter", namespace, "ip", "-batch", "-", input="".join(added))
 
     def _set_servers(self) -> None:
-        macs: dict[int, dict[int, str]] = {}
-        for (server, device), name in zip(self.homes, self.servers, strict=True):
-            macs.setdefault(server, {})[device] = self.network.topology.mac(name)
-        for node in self.balancers:
-            for vip in range(len(self.ports)):
+        for vip, row in enumerate(self._members):
+            macs: dict[int, dict[int, str]] = {}
+            for station in np.flatnonzero(row):
+                server, device = self.homes[station]
+                name = self.servers[station]
+                macs.setdefault(server, {})[device] = self.network.topology.mac(name)
+            for node in self.balancers:
                 node.balancer.set_servers(vip, {server: of[0] for server, of in macs.items()})
                 for server, of in macs.items() if self._has_devices else ():
                     accelerators = {device: mac for device, mac in of.items() if device > 0}
@@ -285,7 +301,8 @@ class PodNetwork:
     def _route_balancers(self) -> None:
         """Route the balancers' own numbers: from a rack as to the clients, from the edge there.
 
-        From a rack also the virtual address: what its switch answers a server's packet is for that.
+        From a rack also the virtual addresses: what its switch answers a server's packet is for
+        one.
         """
         network = self.network
         edge = network.topology.node("edge").index
@@ -295,25 +312,25 @@ class PodNetwork:
             if self._clients[0] in group.hosts and group.switch != "edge"
         }
         for switch, upwards in racks.items():
-            network.fabric.set_route(switch, self._vip_number, upwards)
-        for balancer in range(len(self.balancers)):
+            for number in (*self._vip_numbers, *self._own_numbers):
+                network.fabric.set_route(switch, number, upwards)
+        for balancer, number in enumerate(self._own_numbers):
             group = network.first_spare_group + 1 + balancer
-            number = self._vip_number + 1 + balancer
             network.fabric.set_group(group, 0, self._ports_to([balancer]), [1.0])
             network.fabric.set_route(edge, number, group)
-            for switch, upwards in racks.items():
-                network.fabric.set_route(switch, number, upwards)
 
     def _spread(self) -> None:
-        """Spread the virtual address over the living balancers; over none, its packets are lost."""
+        """Spread the virtual addresses over the living balancers; over none, packets are lost."""
         fabric, group = self.network.fabric, self.network.first_spare_group
         edge = self.network.topology.node("edge").index
         members = self._ports_to([i for i, is_up in enumerate(self._is_up) if is_up])
         if not members:
-            fabric.clear_route(edge, self._vip_number)
+            for number in self._vip_numbers:
+                fabric.clear_route(edge, number)
             return
         fabric.set_group(group, switch_salt("edge"), members, [1.0] * len(members))
-        fabric.set_route(edge, self._vip_number, group)
+        for number in self._vip_numbers:
+            fabric.set_route(edge, number, group)
 
     def set_balancer(self, number: int, is_up: bool) -> None:
         """Kill a balancer with its flow table, or bring it back with an empty one.

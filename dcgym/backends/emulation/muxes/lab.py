@@ -23,12 +23,12 @@ from dcgym.backends.emulation.wire.mux_messages import (
 from dcgym.backends.records import Record
 from dcgym.config import check_int, check_keys, check_range
 from dcgym.errors import ConfigError
+from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.topologies import Topology
 
 __all__ = ["MuxLab"]
 
 _MOST_VIPS = 64  # of a software mux (DCGYM_LB_MAX_VIPS)
-_MOST_ENTRIES = 64  # of a VIP at a software mux (DCGYM_LB_SERVERS)
 
 
 class MuxLab:
@@ -47,7 +47,7 @@ class MuxLab:
         vips: Names of the servers of each VIP, 64 VIPs at most.
         budgets: Fields ``host_entries``, ``ecmp_entries``, ``tunnel_entries`` of each switch;
             by default 16384, 4096 and 512.
-        entries_per_dip: Equal-cost entries of each server; a VIP has 64 at most. A mapping by name
+        entries_per_dip: Equal-cost entries of each server; a VIP has 256 at most. A mapping by name
             weighs servers of unequal speed (WCMP); who is not in it has one.
         convergence_s: From an announcement or withdrawal, or the loss of a neighbour, until other
             switches follow it, as routing protocols take; 38 ms in Duet's testbed.
@@ -73,7 +73,7 @@ class MuxLab:
             if not own or set(own) - servers or len(set(own)) < len(own):
                 raise ConfigError(f"vips[{vip}]", list(own), "names of servers, each once")
             n_entries = sum(entries[name] for name in own)
-            check_int(f"entries of vips[{vip}]", n_entries, 1, _MOST_ENTRIES)
+            check_int(f"entries of vips[{vip}]", n_entries, 1, SERVERS)
         if not any(node.role == "balancer" for node in topology.switches):
             raise ConfigError("topology", topology.name, "one with a node of the role balancer")
         self._session = EmulatorSession()
@@ -212,9 +212,8 @@ class MuxLab:
 def _entries(servers: Collection[str], given: int | Mapping[str, int]) -> dict[str, int]:
     """Return the equal-cost entries of each server."""
     if not isinstance(given, Mapping):
-        return dict.fromkeys(servers, check_int("entries_per_dip", given, 1, _MOST_ENTRIES))
+        return dict.fromkeys(servers, check_int("entries_per_dip", given, 1, SERVERS))
     own = check_keys(given, sorted(servers), "entries_per_dip")
     return {
-        name: check_int(f"entries_per_dip.{name}", own.get(name, 1), 1, _MOST_ENTRIES)
-        for name in servers
+        name: check_int(f"entries_per_dip.{name}", own.get(name, 1), 1, SERVERS) for name in servers
     }

@@ -71,10 +71,12 @@ class EmulatedPool:
     See `dcgym.backends.base.Pool` for the calls; they mean what they mean for `BalancingTwin`.
     What differs: `advance` waits for its time; what balancers know is what crossed them at most
     some ten milliseconds ago; the remaining work in the truth is estimated from the number of
-    flows; the rules that know the truth are not offered. The flows of a seed are those of the twin.
+    flows; the rules that know the truth are not offered; a flow over TCP to an address without
+    servers is not lost at once: its client repeats the first packet, and a server that comes in
+    time serves it. The flows of a seed are those of the twin.
 
     Args:
-        scenario: What `make_scenario` takes, of at most 64 servers.
+        scenario: What `make_scenario` takes, of at most 256 servers.
         n_envs: 1.
         record_limit: Finished flows that are remembered until they are taken.
         warm_up_ns: Flows that start earlier are left out of records and summary.
@@ -84,7 +86,7 @@ class EmulatedPool:
     Attributes:
         scenario: The pool and its traffic.
         n_envs: 1.
-        n_balancers: Number of balancers.
+        n_frontends: Number of front ends: each virtual address at each balancer.
         n_servers: Number of servers.
         horizon_ns: How much traffic an episode has.
 
@@ -112,10 +114,8 @@ class EmulatedPool:
         if check_int("n_envs", n_envs, 1) != 1:
             raise ConfigError("n_envs", n_envs, "1 with the emulation")
         self.n_envs = 1
-        self.n_balancers = self.scenario.balancers
+        self.n_frontends = self.scenario.n_frontends
         self.n_servers = check_int("scenario.groups", self.scenario.n_servers, 1, SERVERS)
-        if (n_vips := len(self.scenario.pool.vips)) > 1:
-            raise ConfigError("scenario.vips", n_vips, "one virtual address in the emulation")
         self._options = PoolOptions() if options is None else options
         check_scenario(self.scenario, self._options)
         self.capabilities = capabilities.pool_with(self._options)
@@ -160,8 +160,7 @@ class EmulatedPool:
         self._messages.begin()
         self._totals.begin()
         self._events.begin(seed)
-        for writer in running.writers:
-            writer.begin(self._servers.takes_flows)
+        running.begin_pools(self._servers.takes_flows)
         self._start_ns = 0
 
     def _build(self) -> RunningPod:
@@ -170,7 +169,7 @@ class EmulatedPool:
             self.close()
         if self._pod is None:
             groups = [group.count for group in self.scenario.pool.groups]
-            network = pod(CLIENTS, self.n_balancers, groups, queue="4MB")
+            network = pod(CLIENTS, self.scenario.balancers, groups, queue="4MB")
             self._pod = RunningPod(network, self.scenario, self._options, self._program)
         return self._pod
 
@@ -178,7 +177,7 @@ class EmulatedPool:
         """Do what is decided.
 
         Args:
-            commands: What; the samples of all balancers are always there.
+            commands: What; the samples of all front ends are always there.
             mask: One boolean.
 
         Returns:
@@ -247,13 +246,12 @@ class EmulatedPool:
         Its time is when the oldest of the balancers' counters were collected.
         """
         running = self._alive()
-        # A scenario has one service: its flows are those of the first VIP.
-        counted_ns, counted = running.features[0].read()
+        counted_ns, counted = running.features.read()
         polled = self._polls.answers(self._elapsed_ns(time.monotonic_ns()))
         seen = PoolView(
             **counted | polled,
-            eligible=self._servers.takes_flows[None],
-            balancer_up=self._events.is_up[None].copy(),
+            eligible=np.tile(self._servers.takes_flows, (self.scenario.balancers, 1))[None],
+            balancer_up=np.repeat(self._events.is_up, len(self.scenario.pool.vips))[None],
             weights=np.stack([writer.weights for writer in running.writers])[None],
         )
         rows, ended = running.rows.read(), self._flows.ended()
@@ -337,7 +335,7 @@ class EmulatedPool:
 
     @property
     def targets(self) -> tuple[tuple[str, int], ...]:
-        """Address and port of each VIP.
+        """Address and port of each VIP, in each family; a VIP's lie together.
 
         Raises:
             BackendError: The emulator is not running.

@@ -65,8 +65,8 @@ class Told:
     """Commands to one pool, each as its balancers take it.
 
     Attributes:
-        rules: Name of each balancer's rule, B of them.
-        weights: Of the servers at each balancer, (B, N).
+        rules: Name of each front end's rule, B of them.
+        weights: Of the servers at each front end, (B, N).
         eligible: Servers in service, (N,).
     """
 
@@ -90,18 +90,18 @@ def read_commands(commands: PoolCommands, scenario: Scenario, options: PoolOptio
         if getattr(commands, name) is not None:
             allowed = "None in the emulation: real connections do not wait for an agent"
             raise ConfigError(name, getattr(commands, name), allowed)
-    balancers, servers = scenario.balancers, scenario.n_servers
+    frontends, servers = scenario.n_frontends, scenario.n_servers
     rules, weights, eligible = None, None, None
     if commands.rules is not None:
-        rules = rule_names(commands.rules, balancers)
+        rules = rule_names(commands.rules, frontends)
         for name in rules:
             check_rule(name, scenario, options)
     if commands.weights is not None:
-        [weights] = check_weights(commands.weights, (1, balancers, servers))
+        [weights] = check_weights(commands.weights, (1, frontends, servers))
     if commands.eligible is not None:
         [eligible] = check_eligible(commands.eligible, 1, servers).copy()
     if commands.sampled is not None:
-        sampled_flags(commands.sampled, balancers)
+        sampled_flags(commands.sampled, frontends)
     return Told(rules, weights, eligible)
 
 

@@ -25,19 +25,18 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class PoolWriter:
-    """The pool of one balancer: which servers take new flows, by which rule and weights.
+    """The pool of one front end: which servers take new flows, by which rule and weights.
 
     Every change is one publication in mapped memory, in force with the next new flow.
 
     Args:
-        region_map_fd: Descriptor of the balancer's regions, one for each VIP.
-        n_vips: Number of VIPs; the servers are the same for all of them.
+        pools: Those of its balancer, one for each VIP.
+        vip: Number of the VIP.
         configured: The weight of each server as its operator sees it, shape (N,).
     """
 
-    def __init__(self, region_map_fd: int, n_vips: int, configured: FloatArray) -> None:
-        self._pools: BalancerPools = require().BalancerPools(region_map_fd, n_vips)
-        self._n_vips = n_vips
+    def __init__(self, pools: BalancerPools, vip: int, configured: FloatArray) -> None:
+        self._pools, self._vip = pools, vip
         self._configured = configured
         self._learned = np.ones_like(configured)
         self._rule = "weighted"
@@ -84,26 +83,28 @@ class PoolWriter:
     def _publish(self) -> None:
         servers = np.flatnonzero(self._eligible).tolist()
         weights = self.weights[servers].tolist()
-        rule = RULES[self._rule].number
-        for vip in range(self._n_vips):
-            self._pools.replace(vip, rule, servers, weights)
+        self._pools.replace(self._vip, RULES[self._rule].number, servers, weights)
 
 
 class PoolFeatures:
-    """The regions of a pod's balancers for one VIP, in the arrays of a `PoolView`.
+    """The regions of a pod's front ends, in the arrays of a `PoolView`.
 
     Args:
-        scenario: Its balancers and servers.
-        region_map_fds: Descriptor of each balancer's regions.
-        vip: Number of the VIP.
+        scenario: Its balancers, virtual addresses and servers.
+        region_map_fds: Descriptor of each balancer's regions, one for each VIP.
     """
 
-    def __init__(self, scenario: Scenario, region_map_fds: Sequence[int], vip: int) -> None:
+    def __init__(self, scenario: Scenario, region_map_fds: Sequence[int]) -> None:
         self._workload = require("_workload")
-        self._n_servers = scenario.n_servers
-        first, end = vip * REGION.itemsize, (vip + 1) * REGION.itemsize
+        self._n_servers, self._n_vips = scenario.n_servers, len(scenario.pool.vips)
+        size = REGION.itemsize
+        end = self._n_vips * size
         self._maps = [mmap.mmap(fd, end, prot=mmap.PROT_READ) for fd in region_map_fds]
-        self._regions = [BalancerRegion(memoryview(memory)[first:]) for memory in self._maps]
+        self._regions = [
+            BalancerRegion(memoryview(memory)[first:])
+            for memory in self._maps
+            for first in range(0, end, size)
+        ]
 
     def read(self) -> tuple[int, dict[str, npt.NDArray[Any]]]:
         """Return CLOCK_MONOTONIC of the oldest counters, and arrays of a `PoolView` by name."""
@@ -127,12 +128,13 @@ class PoolFeatures:
         Args:
             balancer: Its number.
         """
-        snapshot = self._regions[balancer].snapshot()
-        flows = snapshot["servers"][: self._n_servers]["flows"]
-        return flows.astype(np.int64), snapshot["untracked"].astype(np.int64)
+        own = self._regions[balancer * self._n_vips : (balancer + 1) * self._n_vips]
+        snapshots = np.stack([region.snapshot() for region in own])
+        flows = snapshots["servers"][:, : self._n_servers]["flows"]
+        return flows.astype(np.int64).sum(axis=0), snapshots["untracked"].astype(np.int64).sum()
 
     def _reduce(self, region: BalancerRegion, now_ms: int) -> tuple[FloatArray, ...]:
-        samples = region.all_samples()[: self._n_servers]
+        samples = region.all_samples(self._n_servers)
         durations, completions = (
             np.stack([self._five(row, now_ms) for row in samples[name]["samples"]])
             for name in ("duration", "completion")

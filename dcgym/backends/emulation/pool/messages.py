@@ -1,4 +1,4 @@
-"""Who of a pod's balancers hears of idle servers."""
+"""Which of a pod's front ends hear of idle servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PoolMessages:
         self._listeners: tuple[int, ...] = ()
 
     def listen(self, pod: RunningPod) -> None:
-        """Let idle servers register with the balancers whose rule asks for it.
+        """Let idle servers register with the front ends whose rule asks for it.
 
         Args:
             pod: The running pod.

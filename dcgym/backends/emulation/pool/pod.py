@@ -40,10 +40,10 @@ class RunningPod:
 
     Attributes:
         session: The emulator.
-        writers: What each balancer is told.
-        features: What the balancers measured, of each VIP.
+        writers: What each front end is told.
+        features: What the front ends measured.
         rows: The true states of the servers.
-        targets: Address and port of each VIP, in each family.
+        targets: Address and port of each VIP, in each family; a VIP's lie together.
 
     Raises:
         FeatureNotSupported: Not root, or something is not installed.
@@ -95,11 +95,11 @@ class RunningPod:
         session.follow_generator(built.generator_memory, built.generator_process)
         self.targets, self._counters = built.targets, built.counters
         n_vips, configured = len(self._scenario.pool.vips), self._configured()
-        self.writers = [PoolWriter(fd, n_vips, configured) for fd in built.regions]
+        pools = [require().BalancerPools(fd, n_vips) for fd in built.regions]
+        self.writers = [PoolWriter(own, vip, configured) for own in pools for vip in range(n_vips)]
         session.at_end(self.writers.clear)
-        self.features = [PoolFeatures(self._scenario, built.regions, vip) for vip in range(n_vips)]
-        for features in self.features:
-            session.at_end(features.close)
+        self.features = PoolFeatures(self._scenario, built.regions)
+        session.at_end(self.features.close)
         self.rows = ServerRows(rows_fd, n_servers)
         session.at_end(self.rows.close)
 
@@ -129,14 +129,37 @@ class RunningPod:
         """Start the loaded flows; time 0 is start_ns (CLOCK_MONOTONIC)."""
         self.session.call(StartTraffic(start_ns), Done)
 
+    def begin_pools(self, eligible: npt.NDArray[np.bool_]) -> None:
+        """Start all front ends anew: rule ``weighted``, equal weights.
+
+        Args:
+            eligible: The servers that take new flows to each VIP, (V, N).
+        """
+        for number, writer in enumerate(self.writers):
+            writer.begin(eligible[number % len(eligible)])
+
     def set_eligible(self, eligible: npt.NDArray[np.bool_]) -> None:
-        """Say which servers take new flows, to all balancers."""
-        for writer in self.writers:
-            writer.set_eligible(eligible)
+        """Say which servers take new flows, to all front ends.
+
+        Args:
+            eligible: Those of each VIP, (V, N).
+        """
+        for number, writer in enumerate(self.writers):
+            writer.set_eligible(eligible[number % len(eligible)])
 
     def order(self, request: Message) -> None:
         """Send a request that is answered by `Done`."""
         self.session.call(request, Done)
+
+    @property
+    def n_balancers(self) -> int:
+        """Number of balancers."""
+        return len(self._counters)
+
+    def rules_at(self, balancer: int) -> set[str]:
+        """Return the names of the rules in force at a balancer's front ends."""
+        n_vips = len(self.writers) // self.n_balancers
+        return {one.rule for one in self.writers[balancer * n_vips : (balancer + 1) * n_vips]}
 
     def counters(self, balancer: int) -> dict[str, int]:
         """Return the counters of a balancer (`Balancer.counters` of the native module)."""
@@ -158,7 +181,10 @@ def _request_plan(
     requests["start_ns"] = drawn["arrival_ns"]
     requests["client"] = np.arange(len(drawn)) % len(clients)
     # Each client asks all families in turn.
-    requests["target"] = np.arange(len(drawn)) // len(clients) % len(targets)
+    n_families = len(scenario.data_plane.families)
+    family = np.arange(len(drawn)) // len(clients) % n_families
+    vip = np.array(scenario.vips_asked)[drawn["application"]]
+    requests["target"] = vip * n_families + family
     requests["application"] = drawn["application"]
     requests["bytes"] = sizes[drawn["application"]]
     kinds = [RequestKind(app.name, tuple(s.resource for s in app.stages)) for app in applications]

@@ -28,6 +28,7 @@ class PoolServers:
 
     def __init__(self, scenario: Scenario, warm_up_ns: int) -> None:
         groups = scenario.server_groups
+        self._members = scenario.pool.members
         self._present = np.array([group.present for group in groups])
         self._workers = np.array([group.workers for group in groups], np.float64)
         self._speed = np.array([group.resources[0].speed for group in groups])
@@ -55,8 +56,11 @@ class PoolServers:
 
     @property
     def takes_flows(self) -> npt.NDArray[np.bool_]:
-        """Servers that take new flows: events left them in the pool, and commands in service."""
-        takes: npt.NDArray[np.bool_] = self.eligible & self.in_service
+        """Servers that take new flows to each VIP, (V, N).
+
+        They answer it, events left them in the pool, and commands in service.
+        """
+        takes: npt.NDArray[np.bool_] = self._members & self.eligible & self.in_service
         return takes
 
     @property
@@ -89,8 +93,8 @@ class PoolServers:
 
         Args:
             rows: The servers' rows.
-            ongoing: Flows that each balancer tracks on each server, shape (B, N): each balancer's
-                part of the remaining work is in proportion.
+            ongoing: Flows that each front end tracks on each server, shape (B, N): each one's part
+                of the remaining work is in proportion.
             ended: The fields about flows that have ended, by name (`PoolFlows.ended`).
         """
         queue = rows["busy"].astype(np.int64)
@@ -136,19 +140,20 @@ class PoolServers:
 
 
 class ServerPolls:
-    """What each balancer learns by polling all servers at once: each answer takes its time.
+    """What each front end learns by polling its servers at once: each answer takes its time.
 
     Args:
         scenario: Period of the polls and bounds of the answers' delay.
         warm_up_ns: `count` leaves out earlier ones.
 
     Attributes:
-        count: Servers that balancers asked.
+        count: Servers that front ends asked.
     """
 
     def __init__(self, scenario: Scenario, warm_up_ns: int = 0) -> None:
         self._warm_up_ns = warm_up_ns
-        self._shape = (scenario.balancers, scenario.n_servers)
+        # Of each front end: (B, N).
+        self._members = np.tile(scenario.pool.members, (scenario.balancers, 1))
         self._interval_ns = scenario.data_plane.probe_interval_ns
         self._delay_ns = scenario.data_plane.probe_delay_ns
         self.begin(0)
@@ -162,26 +167,29 @@ class ServerPolls:
 
     def _nothing(self) -> dict[str, npt.NDArray[np.int64]]:
         names = ("busy", "queue", "time_ns", "answer_ns", "answered", "errors")
-        empty = {name: np.zeros(self._shape, np.int64) for name in names}
+        empty = {name: np.zeros(self._members.shape, np.int64) for name in names}
         empty["time_ns"] -= 1
         return empty
 
     def ask(self, rows: Rows, time_ns: int) -> None:
         """Poll: an answer never takes longer than the time between two polls."""
         if time_ns >= self._warm_up_ns:
-            self.count += self._shape[0] * self._shape[1]
+            self.count += int(np.count_nonzero(self._members))
         low, high = self._delay_ns
-        delays_ns = self._generator.integers(low, high, self._shape, endpoint=True)
+        delays_ns = self._generator.integers(low, high, self._members.shape, endpoint=True)
         self._answered = self._asked
-        self._asked = {
-            "busy": np.broadcast_to(rows["workers_busy"].astype(np.int64), self._shape),
-            "queue": np.broadcast_to(rows["busy"].astype(np.int64), self._shape),
-            "answered": np.broadcast_to(
-                (rows["completed"] + rows["rejected"]).astype(np.int64), self._shape
-            ),
-            "errors": np.broadcast_to(rows["rejected"].astype(np.int64), self._shape),
-            "time_ns": np.full(self._shape, time_ns, np.int64),
+        told = {
+            "busy": rows["workers_busy"],
+            "queue": rows["busy"],
+            "answered": rows["completed"] + rows["rejected"],
+            "errors": rows["rejected"],
+            "time_ns": time_ns,
             "answer_ns": time_ns + delays_ns,
+        }
+        nothing = self._nothing()
+        self._asked = {
+            name: np.where(self._members, found, nothing[name]).astype(np.int64)
+            for name, found in told.items()
         }
         assert self.due_ns is not None
         self.due_ns += self._interval_ns

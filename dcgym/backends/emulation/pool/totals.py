@@ -67,7 +67,8 @@ class PoolTotals:
         Beyond the ``messages`` that it lists there are: ``strange``, from no server's MAC, or to no
         probe of that server; ``left``, of servers that take no flows any more; ``probes_unsent``,
         the queue to their sender was full. ``unanswered`` are probes without an answer, those on
-        their way included.
+        their way included. ``reports`` are those to balancers of which one address at least has a
+        rule that needs them.
 
         Args:
             pod: The running pod.
@@ -88,7 +89,7 @@ class PoolTotals:
 
     def _read(self, pod: RunningPod, header: np.void) -> _Counts:
         found = self._of_the_dead
-        for balancer in range(len(pod.writers)):
+        for balancer in range(pod.n_balancers):
             found = _sum(found, _of_balancer(pod, balancer))
         return {
             **found,
@@ -100,10 +101,10 @@ class PoolTotals:
 
 def _of_balancer(pod: RunningPod, balancer: int) -> _Counts:
     counters = pod.counters(balancer)
-    # A scenario has one service: its flows are those of the first VIP.
-    flows, untracked = pod.features[0].placed(balancer)
+    flows, untracked = pod.features.placed(balancer)
     # All SYN-ACKs carry loads; only some rules need them.
-    reports = counters["reports"] if pod.writers[balancer].rule in REPORTED_RULES else 0
+    needs_none = pod.rules_at(balancer).isdisjoint(REPORTED_RULES)
+    reports = 0 if needs_none else counters["reports"]
     return {
         **{name: np.asarray(counters[name], np.int64) for name in _MESSAGES},
         "reports": np.asarray(reports, np.int64),

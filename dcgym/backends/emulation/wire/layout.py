@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import Topology
 
-__all__ = ["count_spare_groups", "vip_ports"]
+__all__ = ["VIP_PORT", "count_spare_groups"]
 
-FIRST_VIP_PORT = 80
+VIP_PORT = 80
+"""Where each virtual address of a pod takes requests, and each server."""
 MOST_SPARES_PER_SWITCH = 256
-
-
-def vip_ports(scenario: Scenario) -> tuple[int, ...]:
-    """Return the TCP port of each virtual service: they share an address and differ in the port.
-
-    Args:
-        scenario: The pool and its virtual services.
-    """
-    return tuple(FIRST_VIP_PORT + number for number in range(len(scenario.pool.vips)))
 
 
 def count_spare_groups(topology: Topology) -> int:

@@ -342,7 +342,7 @@ class PodBuilt(Message):
     """What the environment works through, without the emulator.
 
     Attributes:
-        targets: Address and port of each VIP, in each family.
+        targets: Address and port of each VIP, in each family; a VIP's lie together.
         regions: Map of each balancer's regions, one for each VIP.
         counters: Map of each balancer's counters.
         generator_memory: Memory that the traffic generator shows its counters in.

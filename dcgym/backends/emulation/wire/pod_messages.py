@@ -11,13 +11,13 @@ __all__ = ["SetFault", "SetListeners"]
 
 @dataclass(frozen=True)
 class SetListeners(Message):
-    """Say with which balancers idle servers register; answered by `Done`.
+    """Say with which front ends idle servers register; answered by `Done`.
 
     Attributes:
-        balancers: Their numbers.
+        frontends: Their numbers.
     """
 
-    balancers: tuple[int, ...]
+    frontends: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@
 #include "l4lb_skb.h"
 #include "l4lb_xdp.h"
 
+#define MAC_SHIFT 16 /* of a MAC read as a number of 64 bits in network order */
+
 /* What a bridge floods is not for us; forwarded too, it would come twice. */
 static __always_inline bool is_addressed(const struct frame *frame) {
     const struct ethhdr *eth = frame->data;
@@ -38,7 +40,8 @@ static __always_inline bool is_addressed(const struct frame *frame) {
     if ((const void *)(eth + 1) > frame->end)
         return false;
     __builtin_memcpy(&mac, eth->h_dest, sizeof(eth->h_dest));
-    return mac == control.mac || mac == control.source_mac;
+    return mac == control.source_mac ||
+           bpf_be64_to_cpu(mac) - bpf_be64_to_cpu(control.mac) <= control.further_macs << MAC_SHIFT;
 }
 
 static __always_inline bool takes_cookies(__u32 vip) {

@@ -6,20 +6,13 @@
 #define CLOCK_MONOTONIC 1
 #define SWEEP_TICKS 64 /* between two looks at the same bucket */
 
-/* Bit i: server i takes new flows. */
-static __always_inline __u64 active_servers(__u32 vip) {
-    const struct dcgym_lb_pool *pool = adopt_pool(vip);
-    __u64 active = 0;
-
-    for (__u32 i = 0; pool && i < DCGYM_LB_SERVERS && i < pool->n; i++)
-        active |= 1ull << (pool->server[i] & (DCGYM_LB_SERVERS - 1));
-    return active;
-}
-
 static __always_inline void fill(struct dcgym_lb_snapshot *snapshot, __u32 vip,
                                  struct dcgym_lb_state *state, __u64 now_ns) {
+    const struct dcgym_lb_pool *pool = adopt_pool(vip);
+
     snapshot->time_ns = now_ns;
-    snapshot->active = active_servers(vip);
+    for (int i = 0; i < DCGYM_SET_WORDS(DCGYM_LB_SERVERS); i++)
+        snapshot->active[i] = pool ? pool->members[i] : 0;
     snapshot->syns = state->syns;
     snapshot->untracked = state->untracked;
     snapshot->timeouts = state->timeouts;

@@ -73,22 +73,13 @@ __noinline int note_reported_load(__u32 vip, __u32 server, __u32 flows, __u64 se
     return 0;
 }
 
-/* Bit i: server i takes new flows. */
-__noinline __u64 members_of(const struct dcgym_lb_pool *pool) {
-    __u64 members = 0;
-
-    for (__u32 i = 0; pool && i < DCGYM_LB_SERVERS && i < pool->n; i++)
-        members |= 1ull << (pool->server[i] & (DCGYM_LB_SERVERS - 1));
-    return members;
-}
-
 /* The choice of a rule of messages. What changes more than one word is done under the lock. */
 __noinline __u32 choose_as_told(__u32 vip, const struct dcgym_lb_pool *in_force, __u64 now_ns) {
     const struct dcgym_prequal_places *places = (const void *)&control.messages.places;
     struct dcgym_lb_state *state = state_of(vip);
     struct told *told = told_of(vip);
     struct dcgym_pool_view pool;
-    __u64 members, reset_ns;
+    __u64 reset_ns;
     __u32 found;
 
     if (!in_force || !state || !told)
@@ -96,19 +87,18 @@ __noinline __u32 choose_as_told(__u32 vip, const struct dcgym_lb_pool *in_force,
     pool = view(in_force);
     if (!pool.n)
         return DCGYM_NO_SERVER;
-    members = members_of(in_force);
     if (in_force->rule == DCGYM_RULE_PREQUAL) {
         bpf_spin_lock(&told->lock);
-        found = dcgym_prequal_choose(&told->prequal, places, &members, now_ns);
+        found = dcgym_prequal_choose(&told->prequal, places, in_force->members, now_ns);
         bpf_spin_unlock(&told->lock);
         return found != DCGYM_NO_SERVER
                    ? found
                    : pool.server[dcgym_below(&state->random, pool.n) & (DCGYM_LB_SERVERS - 1)];
     }
     reset_ns = dcgym_reset_ns(in_force->rule, control.messages.c3_reset_ns);
-    if (!dcgym_has_met(&told->met, &members, reset_ns, now_ns)) {
+    if (!dcgym_has_met(&told->met, in_force->members, reset_ns, now_ns)) {
         bpf_spin_lock(&told->lock);
-        dcgym_meet(&told->met, told->heard, &told->idle, &members, reset_ns, now_ns);
+        dcgym_meet(&told->met, told->heard, &told->idle, in_force->members, reset_ns, now_ns);
         bpf_spin_unlock(&told->lock);
     }
     if (in_force->rule == DCGYM_RULE_JIQ) {
@@ -128,7 +118,7 @@ __noinline __u32 choose_as_told(__u32 vip, const struct dcgym_lb_pool *in_force,
 struct round_of_probes {
     const struct dcgym_lb_pool *pool;
     __u64 now_ns;
-    __u64 asked; /* bit i: position i of the pool has been drawn */
+    __u64 asked[DCGYM_SET_WORDS(DCGYM_LB_SERVERS)]; /* positions of the pool that were drawn */
     __u32 vip;
     __u32 n;
     __u32 count;
@@ -161,9 +151,9 @@ static long ask_one(__u32 number, void *context) {
     if (!state || !told || !round->pool)
         return 1;
     place = dcgym_below(&state->random, last + 1) & (DCGYM_LB_SERVERS - 1);
-    if (round->asked >> place & 1)
+    if (dcgym_set_has(round->asked, place))
         place = last & (DCGYM_LB_SERVERS - 1);
-    round->asked |= 1ull << place;
+    dcgym_set_add(round->asked, place);
     probe.server = round->pool->server[place];
     probe.serial = register_probe(told, probe.server, round->now_ns);
     count(DCGYM_LB_PROBES);
@@ -190,16 +180,17 @@ __noinline int ask_servers(__u32 vip, const struct dcgym_lb_pool *in_force, __u6
 }
 
 /* What becomes of an answer: a counter. */
-__noinline __u32 take_answer(__u32 vip, const struct dcgym_message *message, __u64 members) {
+__noinline __u32 take_answer(__u32 vip, const struct dcgym_message *message,
+                             const struct dcgym_lb_pool *in_force) {
     struct told *told = told_of(vip);
     struct dcgym_prequal_budget budget;
     struct dcgym_answer answer = {};
     const __u64 now_ns = bpf_ktime_get_ns();
-    __u32 verdict = DCGYM_LB_ANSWERS, peer = bpf_get_prandom_u32(), server, n;
+    __u32 verdict = DCGYM_LB_ANSWERS, peer = bpf_get_prandom_u32(), server;
     struct asked *asked;
     __u64 serial, draw;
 
-    if (!told || !message)
+    if (!told || !message || !in_force)
         return DCGYM_LB_DROP_MALFORMED;
     server = bpf_ntohs(message->server);
     serial = bpf_be64_to_cpu(message->serial);
@@ -209,14 +200,11 @@ __noinline __u32 take_answer(__u32 vip, const struct dcgym_message *message, __u
     answer.server = server;
     if (answer.latency_ns >= DCGYM_PREQUAL_HOT || answer.in_flight > DCGYM_PREQUAL_MOST_IN_FLIGHT)
         return DCGYM_LB_DROP_MALFORMED;
-    if (!(members >> (server & (DCGYM_LB_SERVERS - 1)) & 1))
+    if (!dcgym_set_has(in_force->members, server))
         return DCGYM_LB_MESSAGES_LEFT;
-    n = 0;
-    for (__u32 i = 0; i < DCGYM_LB_SERVERS; i++)
-        n += members >> i & 1;
     draw = (__u64)bpf_get_prandom_u32() << 21 | bpf_get_prandom_u32() >> 11;
     budget = *(const struct dcgym_prequal_budget *)&control.messages
-                  .budgets[n < DCGYM_LB_SERVERS ? n : DCGYM_LB_SERVERS];
+                  .budgets[in_force->n < DCGYM_LB_SERVERS ? in_force->n : DCGYM_LB_SERVERS];
     answer.uses = budget.uses + (draw < budget.more);
     bpf_spin_lock(&told->lock);
     asked = &told->asked[serial & (ASKED - 1)];
@@ -239,13 +227,13 @@ __noinline __u32 take_answer(__u32 vip, const struct dcgym_message *message, __u
     return verdict;
 }
 
-__noinline __u32 take_idle(__u32 vip, __u32 server, __u64 members) {
+__noinline __u32 take_idle(__u32 vip, __u32 server, const struct dcgym_lb_pool *in_force) {
     struct told *told = told_of(vip);
 
-    if (!told)
+    if (!told || !in_force)
         return DCGYM_LB_DROP_MALFORMED;
     server &= DCGYM_LB_SERVERS - 1;
-    if (!(members >> server & 1))
+    if (!dcgym_set_has(in_force->members, server))
         return DCGYM_LB_MESSAGES_LEFT;
     bpf_spin_lock(&told->lock);
     dcgym_note_idle(&told->idle, &told->heard[server]);
@@ -298,9 +286,9 @@ __noinline __u32 take_whole_message(const struct dcgym_message *message, __u64 f
     if (!pool)
         return DCGYM_LB_DROP_BUSY;
     if (message->kind == DCGYM_MESSAGE_ANSWER)
-        return take_answer(vip, message, members_of(pool));
+        return take_answer(vip, message, pool);
     if (message->kind == DCGYM_MESSAGE_IDLE)
-        return take_idle(vip, server, members_of(pool));
+        return take_idle(vip, server, pool);
     return DCGYM_LB_DROP_MALFORMED;
 }
 

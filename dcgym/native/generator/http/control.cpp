@@ -14,6 +14,7 @@ namespace {
 constexpr const char *kAnyAddress = "*";
 constexpr std::string_view kDatagramPrefix = "udp:";
 constexpr std::size_t kMostServers = 1024;
+constexpr std::size_t kMostVips = 1024;
 constexpr double kMostFactor = 1e6;
 constexpr std::uint32_t kMostBacklog = 1'000'000;
 constexpr std::uint64_t kMostIdleNs = 86'400'000'000'000;
@@ -147,6 +148,12 @@ std::string HttpControl::set_messages(std::istream &rest) {
         static_cast<std::int64_t>(read_number(rest, "least delay of messages", 0, most_ns));
     board.most_delay_ns = static_cast<std::int64_t>(read_number(
         rest, "most delay of messages", static_cast<std::uint64_t>(board.least_delay_ns), most_ns));
+    board.members.resize(read_number(rest, "number of virtual addresses", 0, kMostVips));
+    for (std::vector<std::size_t> &servers : board.members) {
+        servers.resize(read_number(rest, "number of an address's servers", 0, kMostServers));
+        for (std::size_t &server : servers)
+            server = read_number(rest, "number of a server", 0, kMostServers - 1);
+    }
     for (std::string ip; rest >> ip;)
         board.balancers.emplace_back(ip, DCGYM_MESSAGE_PORT);
     const std::size_t n = board.balancers.size();
@@ -157,14 +164,14 @@ std::string HttpControl::set_messages(std::istream &rest) {
 std::string HttpControl::set_listeners(std::istream &rest) {
     std::vector<std::size_t> listeners;
     for (std::int64_t number = 0; rest >> number;) {
-        if (number < 0 || static_cast<std::size_t>(number) >= http_.board().balancers.size())
-            throw std::invalid_argument("no balancer " + std::to_string(number));
+        if (number < 0 || static_cast<std::size_t>(number) >= http_.board().n_frontends())
+            throw std::invalid_argument("no front end " + std::to_string(number));
         listeners.push_back(static_cast<std::size_t>(number));
     }
     if (!rest.eof())
-        throw std::invalid_argument("wrong number of a balancer");
-    http_.board().listeners = std::move(listeners);
-    return "ok " + std::to_string(http_.board().listeners.size());
+        throw std::invalid_argument("wrong number of a front end");
+    http_.board().set_listeners(listeners);
+    return "ok " + std::to_string(listeners.size());
 }
 
 std::string HttpControl::change_server(std::istream &rest) {

@@ -43,6 +43,15 @@ std::int64_t MessageBoard::draw_delay_ns() {
     return most_delay_ns == 0 ? 0 : least_delay_ns + static_cast<std::int64_t>(draw() * range);
 }
 
+void MessageBoard::set_listeners(const std::vector<std::size_t> &frontends) {
+    listeners.clear();
+    for (const std::size_t number : frontends) {
+        const std::size_t vip = number % members.size();
+        for (const std::size_t server : members[vip])
+            listeners[server].push_back({number / members.size(), static_cast<std::uint16_t>(vip)});
+    }
+}
+
 MessagePort::MessagePort(World &world, MessageBoard &board, std::size_t host, std::size_t server,
                          std::function<Load()> load)
     : board_{board}, server_{server}, load_{std::move(load)}, later_{world.timetable},
@@ -91,15 +100,17 @@ void MessagePort::answer(const SocketAddress &to, dcgym_message message) {
 }
 
 void MessagePort::tell_idle() {
-    if (board_.listeners.empty())
+    const auto own = board_.listeners.find(server_);
+    if (own == board_.listeners.end())
         return;
-    const auto n = static_cast<double>(board_.listeners.size());
-    const std::size_t balancer = board_.listeners[static_cast<std::size_t>(board_.draw() * n)];
+    const auto n = static_cast<double>(own->second.size());
+    const auto [balancer, vip] = own->second[static_cast<std::size_t>(board_.draw() * n)];
     dcgym_message message{};
     message.magic = htons(DCGYM_MESSAGE_MAGIC);
     message.version = DCGYM_MESSAGE_VERSION;
     message.kind = DCGYM_MESSAGE_IDLE;
     message.server = htons(static_cast<std::uint16_t>(server_));
+    message.vip = htons(vip);
     ++board_.counts.idle;
     pass([this, to = board_.balancers.at(balancer), message] { send(to, message); });
 }

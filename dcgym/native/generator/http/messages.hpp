@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "address.hpp"
@@ -22,14 +23,24 @@ struct MessageBoard {
         std::uint64_t unknown = 0; /* datagrams that are no probe of this server */
     };
 
-    std::vector<SocketAddress> balancers; /* none: the servers have no messages */
-    std::vector<std::size_t> listeners;   /* numbers of those that idle servers register with */
-    double loss = 0;                      /* share of the messages */
-    double copies = 0;                    /* share of the answers that are sent twice */
+    /* A virtual address at a balancer. */
+    struct Frontend {
+        std::size_t balancer;
+        std::uint16_t vip;
+    };
+
+    std::vector<SocketAddress> balancers;                   /* none: the servers have no messages */
+    std::vector<std::vector<std::size_t>> members;          /* servers of each virtual address */
+    std::map<std::size_t, std::vector<Frontend>> listeners; /* whom each server tells, if idle */
+    double loss = 0;                                        /* share of the messages */
+    double copies = 0; /* share of the answers that are sent twice */
     std::int64_t least_delay_ns = 0, most_delay_ns = 0; /* beside the network's */
     std::uint64_t random = 0;                           /* state of the draws */
     Counts counts;
 
+    std::size_t n_frontends() const { return balancers.size() * members.size(); }
+    /// Idle servers register with these from now on, balancer by balancer.
+    void set_listeners(const std::vector<std::size_t> &frontends);
     /// Uniform in [0, 1).
     double draw();
     std::int64_t draw_delay_ns();
@@ -47,7 +58,7 @@ class MessagePort {
     MessagePort(World &world, MessageBoard &board, std::size_t host, std::size_t server,
                 std::function<Load()> load);
 
-    /// Registers with one of the balancers that want to know.
+    /// Registers with one of the front ends that want to know.
     void tell_idle();
 
   private:

@@ -156,7 +156,9 @@ void Balancer::set_hook(const BalancerMode &mode) {
 
 void Balancer::set_identity(const BalancerIdentity &identity) {
     const std::string &source = identity.source_mac.empty() ? identity.mac : identity.source_mac;
+    check_range("further_macs", identity.further_macs, 0, DCGYM_LB_MAX_VIPS - 1);
     control().mac = word(parse_mac("mac", identity.mac));
+    control().further_macs = identity.further_macs;
     control().source_mac = word(parse_mac("source_mac", source));
     if (!identity.gateway_mac.empty())
         control().gateway_mac = word(parse_mac("gateway_mac", identity.gateway_mac));

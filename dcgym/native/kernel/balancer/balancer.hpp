@@ -38,6 +38,7 @@ struct BalancerMode {
 // Whom the balancer is to its neighbours. Empty texts stand for the defaults.
 struct BalancerIdentity {
     std::string mac;
+    uint32_t further_macs;                // so many after mac are its own too
     std::string source_mac;               // of what it sends; mac by default
     std::string gateway_mac;              // next hop of SYN-ACKs that come by tunnel
     std::vector<std::string> tunnel_from; // an address a family

@@ -59,10 +59,11 @@ void bind_constructor(py::class_<Balancer> &balancer) {
                     const std::string &delivery, const std::string &hook,
                     const std::string &source_mac, const std::string &gateway_mac,
                     const std::vector<std::string> &tunnel_from, const std::string &pin_path,
-                    uint64_t stream, bool times_select, bool devices) {
+                    uint64_t stream, bool times_select, bool devices, uint32_t further_macs) {
             return std::make_unique<Balancer>(
                 object_path,
                 dcgym::BalancerIdentity{.mac = mac,
+                                        .further_macs = further_macs,
                                         .source_mac = source_mac,
                                         .gateway_mac = gateway_mac,
                                         .tunnel_from = tunnel_from},
@@ -85,7 +86,7 @@ void bind_constructor(py::class_<Balancer> &balancer) {
         py::arg("delivery") = "l2", py::arg("hook") = "tc", py::arg("source_mac") = "",
         py::arg("gateway_mac") = "", py::arg("tunnel_from") = std::vector<std::string>(),
         py::arg("pin_path") = "", py::arg("stream") = 0, py::arg("times_select") = false,
-        py::arg("devices") = false);
+        py::arg("devices") = false, py::arg("further_macs") = 0);
 }
 
 void bind_settings(py::class_<Balancer> &balancer) {

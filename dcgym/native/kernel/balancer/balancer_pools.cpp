@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,6 @@ namespace {
 
 // The kernel lays the values of an array map out at multiples of 8 bytes.
 static_assert(sizeof(dcgym_lb_region) % 8 == 0);
-static_assert(DCGYM_RULE_SERVERS == DCGYM_LB_SERVERS);
 
 uint32_t known(uint32_t rule) {
     if (rule >= DCGYM_N_RULES || dcgym_describe_rule(rule)->knows == DCGYM_KNOWS_TRUTH)
@@ -27,14 +27,14 @@ uint32_t known(uint32_t rule) {
 }
 
 void check_servers(const std::vector<uint16_t> &servers) {
-    uint64_t seen = 0;
+    __u64 seen[DCGYM_SET_WORDS(DCGYM_LB_SERVERS)] = {};
     for (const uint16_t server : servers) {
         if (server >= DCGYM_LB_SERVERS)
             throw_config_error("servers", std::to_string(server),
                                "0 to " + std::to_string(DCGYM_LB_SERVERS - 1));
-        if (seen & 1ULL << server)
+        if (dcgym_set_has(seen, server))
             throw_config_error("servers", std::to_string(server), "each number once");
-        seen |= 1ULL << server;
+        dcgym_set_add(seen, server);
     }
 }
 
@@ -108,6 +108,9 @@ void BalancerPools::publish(uint32_t vip) {
     buffer.time_ns = monotonic_ns();
     buffer.rule = source.rule;
     buffer.n = n;
+    std::fill(std::begin(buffer.members), std::end(buffer.members), 0);
+    for (const uint16_t server : source.servers)
+        dcgym_set_add(buffer.members, server);
     std::copy(source.servers.begin(), source.servers.end(), buffer.server);
     dcgym_fixed_weights(source.weights.data(), n, buffer.weight);
     if (n > 0)

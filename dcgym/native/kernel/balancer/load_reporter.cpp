@@ -24,8 +24,8 @@ static_assert(offsetof(dcgym_lb_load, workers) == offsetof(dcgym_http_server, wo
 static_assert(offsetof(dcgym_lb_load, mean_service_ns) ==
               offsetof(dcgym_http_server, mean_service_ns));
 
-constexpr uint32_t most_ports = 64;
-constexpr uint32_t epoch_margin_ms = 1U << 16; // SYN cookies set timestamps back a little
+constexpr uint32_t most_ports = 2 * DCGYM_LB_MAX_VIPS; // one a VIP in each family
+constexpr uint32_t epoch_margin_ms = 1U << 16;         // SYN cookies set timestamps back a little
 constexpr const char *timestamps_path = "/proc/sys/net/ipv4/tcp_timestamps";
 
 // As the calling thread's network namespace has it.

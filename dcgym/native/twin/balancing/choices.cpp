@@ -15,7 +15,7 @@ void Simulation::hold_flows(uint64_t most) {
 
 // What the table cannot track follows the hash, whoever decides (`place`).
 bool Simulation::waits(const Flow &flow) const {
-    return holds_ && (flow.tracked || flow.covert) && balancers_[flow.balancer].pool_view().n > 0;
+    return holds_ && (flow.tracked || flow.covert) && frontends_[flow.frontend].pool_view().n > 0;
 }
 
 // One time after the other: a flow that arrives at the time of another one's end meets what that
@@ -40,7 +40,11 @@ void Simulation::assign(uint16_t server, Interrupt &call) {
     const FlowId id = held_.front();
     held_.pop_front();
     Flow &flow = flows_[id];
-    enter(id, server == no_server ? place(balancers_[flow.balancer], flow) : server);
+    const std::vector<uint8_t> &members = config_->members[config_->vip_of(flow.frontend)];
+    if (server == no_server)
+        enter(id, place(frontends_[flow.frontend], flow));
+    else
+        enter(id, members[server] ? server : no_server);
     // Its way through what takes no time comes before the next decision of this time.
     while (!queue_.empty() && queue_.first().time_ns == now_ns_)
         queue_.run_until(now_ns_, events, [this](const EventQueue::Event &event) {

@@ -39,6 +39,8 @@ struct Config : FlowWorkload {
     std::vector<ServerConfig> servers;
     size_t resources; // of each server
     uint32_t balancers;
+    std::vector<std::vector<uint8_t>> members; // by virtual address: whether each server answers
+    std::vector<uint32_t> vips_asked;          // by application: the virtual address
     uint32_t backlog;
     uint32_t flow_table_buckets;
     uint32_t flow_table_ways;
@@ -56,6 +58,11 @@ struct Config : FlowWorkload {
     std::vector<ScheduledChange> changes;
     int64_t warm_up_ns;
     size_t record_limit;
+
+    // Each virtual address at each balancer, balancer by balancer.
+    size_t frontends() const { return balancers * members.size(); }
+    size_t balancer_of(size_t frontend) const { return frontend / members.size(); }
+    size_t vip_of(size_t frontend) const { return frontend % members.size(); }
 };
 
 } // namespace dcgym::twin::balancing

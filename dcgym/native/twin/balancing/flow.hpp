@@ -14,7 +14,7 @@ namespace dcgym::twin::balancing {
 using FlowId = uint32_t;
 constexpr FlowId no_flow = 0xffffffff;
 constexpr uint16_t no_server = DCGYM_NO_SERVER;
-constexpr uint16_t no_balancer = 0xffff;
+constexpr uint16_t no_frontend = 0xffff;
 constexpr uint32_t no_user = 0xffffffff;
 
 enum class Outcome : uint8_t {
@@ -49,11 +49,11 @@ struct Flow : DrawnFlow {
     uint64_t reported_speed;
     uint32_t reported_flows;
     double reported_service_ns;
-    uint32_t met;    // requests at the server when its own came
-    uint32_t hashed; // version of its balancer's pool whose hash leads to its server; 0: none
-    FlowId next;     // in the server's queue
-    uint32_t user;   // who waits for its end; no_user: nobody
-    uint16_t balancer;
+    uint32_t met;      // requests at the server when its own came
+    uint32_t hashed;   // version of its balancer's pool whose hash leads to its server; 0: none
+    FlowId next;       // in the server's queue
+    uint32_t user;     // who waits for its end; no_user: nobody
+    uint16_t frontend; // its front end there
     uint16_t server;
     Phase phase;
     Outcome outcome;

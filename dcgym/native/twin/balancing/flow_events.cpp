@@ -18,7 +18,7 @@ void Simulation::arrive(size_t app, uint32_t user) {
     flow.served_ns = flow.end_ns = -1;
     flow.finish = -1;
     flow.server = no_server;
-    flow.balancer = no_balancer;
+    flow.frontend = no_frontend;
     flow.outcome = Outcome::under_way;
     open_++;
     if (source_.drawn() == most_flows_)
@@ -64,34 +64,35 @@ void Simulation::syn_at_balancer(FlowId id) {
         plan_change();
     }
     Flow &flow = flows_[id];
-    flow.balancer = edge(flow);
-    if (flow.balancer == no_balancer) {
+    flow.frontend = edge(flow);
+    if (flow.frontend == no_frontend) {
         note_end(flow, Outcome::lost, now_ns_);
         return forget(id);
     }
-    Balancer &balancer = balancers_[flow.balancer];
+    Frontend &frontend = frontends_[flow.frontend];
     flow.syn_ns = now_ns_;
-    flow.covert = balancer.covert();
-    flow.reporting = balancer.takes_reports();
-    balancer.new_flow(flow, now_ns_);
+    flow.covert = frontend.covert();
+    flow.reporting = frontend.takes_reports();
+    flow.tracked = tables_[config_->balancer_of(flow.frontend)].take(flow);
+    frontend.new_flow(flow, now_ns_);
     statistics_.untracked += !flow.tracked && flow.arrival_ns >= config_->warm_up_ns;
     if (waits(flow))
         return held_.push_back(id);
-    enter(id, place(balancer, flow));
+    enter(id, place(frontend, flow));
 }
 
 // The flow goes to a server; to none it is lost.
 void Simulation::enter(FlowId id, uint16_t number) {
     Flow &flow = flows_[id];
-    Balancer &balancer = balancers_[flow.balancer];
+    Frontend &frontend = frontends_[flow.frontend];
     flow.server = number;
     if (flow.server == no_server) {
-        balancer.release(flow);
+        release(flow);
         note_end(flow, Outcome::lost, now_ns_);
         return forget(id);
     }
-    balancer.placed(flow);
-    balancer.features[flow.server].packets++;
+    frontend.placed(flow);
+    frontend.features[flow.server].packets++;
     Server &server = servers_[flow.server];
     flow.epoch = server.epoch;
     server.flows++;
@@ -101,53 +102,53 @@ void Simulation::enter(FlowId id, uint16_t number) {
 }
 
 // A flow that finds no entry follows the hash, as its later packets will.
-uint16_t Simulation::place(Balancer &balancer, Flow &flow) {
+uint16_t Simulation::place(Frontend &frontend, Flow &flow) {
     if (!flow.tracked && !flow.covert) {
-        flow.hashed = balancer.version();
-        return balancer.fallback(flow.hash);
+        flow.hashed = frontend.version();
+        return frontend.fallback(flow.hash);
     }
-    const dcgym_pool_view pool = balancer.pool_view();
+    const dcgym_pool_view pool = frontend.pool_view();
     if (pool.n == 0)
         return no_server;
-    switch (balancer.rule()) {
+    switch (frontend.rule()) {
     case DCGYM_RULE_GSQ:
         return pool
-            .server[dcgym_least_delay(&pool, nullptr, assigned_.data(), 0, balancer.random())];
+            .server[dcgym_least_delay(&pool, nullptr, assigned_.data(), 0, frontend.random())];
     case DCGYM_RULE_GSQ2:
-        return pool.server[dcgym_least_delay2(&pool, nullptr, assigned_.data(), balancer.random())];
+        return pool.server[dcgym_least_delay2(&pool, nullptr, assigned_.data(), frontend.random())];
     case DCGYM_RULE_ORACLE:
     case DCGYM_RULE_ORACLE2:
-        return oracle(balancer, flow, balancer.rule() == DCGYM_RULE_ORACLE2);
+        return oracle(frontend, flow, frontend.rule() == DCGYM_RULE_ORACLE2);
     case DCGYM_RULE_EARLIEST_FINISH:
-        return earliest_finish(balancer, flow);
+        return earliest_finish(frontend, flow);
     case DCGYM_RULE_PREQUAL:
     case DCGYM_RULE_JIQ:
     case DCGYM_RULE_PEAK_EWMA:
     case DCGYM_RULE_C3_RANK:
-        return informed(balancer, flow);
+        return informed(frontend, flow);
     default:
-        return balancer.choose(flow.hash, now_ns_);
+        return frontend.choose(flow.hash, now_ns_);
     }
 }
 
 // The server that would be done first with all its work and the flow's (Yao et al., appendix C.3).
-uint16_t Simulation::oracle(Balancer &balancer, const Flow &flow, bool two) {
+uint16_t Simulation::oracle(Frontend &frontend, const Flow &flow, bool two) {
     const Demand more = demand(flow);
     const auto cost = [&](uint16_t server) { return servers_[server].remaining_ns(now_ns_, more); };
-    const std::vector<uint16_t> &pool = balancer.pool();
+    const std::vector<uint16_t> &pool = frontend.pool();
     if (two) {
         uint32_t a, b;
-        dcgym_two_of(balancer.random(), static_cast<uint32_t>(pool.size()), &a, &b);
+        dcgym_two_of(frontend.random(), static_cast<uint32_t>(pool.size()), &a, &b);
         return cost(pool[b]) < cost(pool[a]) ? pool[b] : pool[a];
     }
-    return cheapest(balancer, cost);
+    return cheapest(frontend, cost);
 }
 
 // The server that would be done first with the flow, were its processors served in order of
 // arrival, a flow by one worker. (The oracle above takes k workers for one that is k times faster.)
-uint16_t Simulation::earliest_finish(Balancer &balancer, const Flow &flow) {
+uint16_t Simulation::earliest_finish(Frontend &frontend, const Flow &flow) {
     const Demand own = demand(flow);
-    return cheapest(balancer, [&](uint16_t number) {
+    return cheapest(frontend, [&](uint16_t number) {
         const Server &server = servers_[number];
         double sum_ns = worker_free_ns(server) + static_cast<double>(own[0]);
         sum_ns /= server.capacity(0) / server.processors().config.workers;
@@ -181,28 +182,28 @@ void Simulation::syn_at_server(FlowId id) {
 
 void Simulation::report_at_balancer(FlowId id) {
     Flow &flow = flows_[id];
-    if (balancers_[flow.balancer].up)
-        balancers_[flow.balancer].report(flow, now_ns_);
+    if (frontends_[flow.frontend].up)
+        frontends_[flow.frontend].report(flow, now_ns_);
     counts_.reports++;
     send(id, Phase::data_at_balancer, 2);
 }
 
 uint16_t Simulation::route(Flow &flow) {
     const uint16_t arrived = edge(flow);
-    if (arrived != flow.balancer) {
+    if (arrived != flow.frontend) {
         // No packet passes the old entry any more: it might as well be gone.
-        balancers_[flow.balancer].release(flow);
-        if (arrived == no_balancer)
+        release(flow);
+        if (arrived == no_frontend)
             return no_server;
-        flow.balancer = arrived;
+        flow.frontend = arrived;
         flow.hashed = 0;
     }
-    const Balancer &balancer = balancers_[flow.balancer];
-    if (flow.tracked || flow.covert || flow.hashed == balancer.version())
+    const Frontend &frontend = frontends_[flow.frontend];
+    if (flow.tracked || flow.covert || flow.hashed == frontend.version())
         return flow.server;
-    const uint16_t found = balancer.fallback(flow.hash);
+    const uint16_t found = frontend.fallback(flow.hash);
     if (found == flow.server)
-        flow.hashed = balancer.version();
+        flow.hashed = frontend.version();
     return found;
 }
 
@@ -212,7 +213,7 @@ bool Simulation::consistent(FlowId id) {
     Flow &flow = flows_[id];
     const uint16_t reached = route(flow);
     if (reached == flow.server) {
-        balancers_[flow.balancer].features[flow.server].packets++;
+        frontends_[flow.frontend].features[flow.server].packets++;
         return true;
     }
     const bool lost = reached == no_server;
@@ -230,7 +231,7 @@ void Simulation::data_at_balancer(FlowId id) {
         return forget(id);
     }
     if (flow.tracked)
-        balancers_[flow.balancer].connected(flow, now_ns_);
+        frontends_[flow.frontend].connected(flow, now_ns_);
     send(id, Phase::data_at_server, 1);
 }
 
@@ -270,25 +271,26 @@ void Simulation::packet_at_balancer(FlowId id) {
     if (!consistent(id))
         return;
     const Flow &flow = flows_[id];
-    balancers_[flow.balancer].packet(flow, now_ns_);
+    frontends_[flow.frontend].packet(flow, now_ns_);
     next_packet(id);
 }
 
 void Simulation::end_at_balancer(FlowId id) {
     Flow &flow = flows_[id];
     if (consistent(id)) {
-        Balancer &balancer = balancers_[flow.balancer];
-        balancer.packet(flow, now_ns_);
+        Frontend &frontend = frontends_[flow.frontend];
+        frontend.packet(flow, now_ns_);
         note_end(flow, flow.refused ? Outcome::rejected : Outcome::completed, flow.end_ns);
-        balancer.ended(flow, now_ns_);
+        frontend.ended(flow, now_ns_);
+        release(flow);
     }
     forget(id);
 }
 
 void Simulation::entry_timeout(FlowId id) {
     Flow &flow = flows_[id];
-    if (flow.tracked)
-        balancers_[flow.balancer].timed_out(flow);
+    frontends_[flow.frontend].timeouts += flow.tracked;
+    release(flow);
     forget(id);
 }
 
@@ -317,9 +319,11 @@ void Simulation::add_record(Records &to, const Flow &flow, int64_t end_ns) const
     const Demand work = demand(flow);
     to.demand_ns.insert(to.demand_ns.end(), work.begin(),
                         work.begin() + static_cast<ptrdiff_t>(config_->resources));
+    const uint16_t balancer = flow.frontend == no_frontend
+                                  ? no_frontend
+                                  : static_cast<uint16_t>(config_->balancer_of(flow.frontend));
     to.flows.push_back({flow.arrival_ns, flow.served_ns, end_ns, flow.number, flow.application,
-                        flow.balancer, flow.server, static_cast<uint8_t>(flow.outcome),
-                        flow.tracked});
+                        balancer, flow.server, static_cast<uint8_t>(flow.outcome), flow.tracked});
 }
 
 bool Simulation::is_under_way(const Flow &flow) const {
@@ -350,7 +354,7 @@ void Simulation::forget(FlowId id) {
 void Simulation::fail(FlowId id) {
     Flow &flow = flows_[id];
     unplace(flow);
-    balancers_[flow.balancer].release(flow);
+    release(flow);
     note_end(flow, Outcome::lost, now_ns_);
     forget(id);
 }

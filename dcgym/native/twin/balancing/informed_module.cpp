@@ -21,7 +21,7 @@ using dcgym::PrequalConfig;
 namespace {
 
 using Answer = std::tuple<uint16_t, uint32_t, uint64_t>; // server, requests in flight, latency_ns
-using Members = std::array<__u64, DCGYM_RULE_SERVERS / 64>;
+using Members = std::array<__u64, DCGYM_SET_WORDS(DCGYM_RULE_SERVERS)>;
 using Row = std::array<uint64_t, 6>; // a server's dcgym_heard, or an answer
 
 PrequalConfig of_quantile(double quantile) {
@@ -65,7 +65,7 @@ class Pool {
         : config_{quantile, probes, timeout_ns}, places_(config_.places()), n_(servers.size()),
           random_(seed) {
         for (const uint16_t server : servers)
-            members_[server / 64 % words] |= 1ULL << server % 64;
+            dcgym_set_add(members_.data(), server);
     }
 
     uint64_t ask(int64_t now_ns) { return asked_.ask(now_ns, config_.timeout_ns); }
@@ -83,7 +83,7 @@ class Pool {
         return found == DCGYM_NO_SERVER ? -1 : static_cast<int>(found);
     }
     void leave(uint16_t server) {
-        members_[server / 64 % words] &= ~(1ULL << server % 64);
+        members_[dcgym_rule_bound(server) >> 6] &= ~(1ULL << (server & 63));
         n_--;
     }
     py::list answers() const {
@@ -94,12 +94,10 @@ class Pool {
     }
 
   private:
-    static constexpr size_t words = DCGYM_RULE_SERVERS / 64;
-
     PrequalConfig config_;
     dcgym_prequal_places places_;
     size_t n_;
-    std::array<__u64, words> members_{};
+    Members members_{};
     __u64 random_;
     Prequal asked_;
 };
@@ -175,7 +173,7 @@ Members members_of(const std::vector<uint16_t> &servers, size_t n) {
     for (const uint16_t server : servers) {
         if (server >= n)
             throw py::value_error("servers: each needs a queue and what was heard of it");
-        members[server / 64] |= 1ULL << server % 64;
+        dcgym_set_add(members.data(), server);
     }
     return members;
 }

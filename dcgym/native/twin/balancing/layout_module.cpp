@@ -27,10 +27,10 @@ py::dict balancing_layout() {
     STRUCT(lb_header, FIELD(magic); FIELD(version); FIELD(n_servers); FIELD(time_ns);
            FIELD(heartbeat_ns))
     STRUCT(lb_server, FIELD(packets); FIELD(flows); FIELD(completed); FIELD(ongoing))
-    STRUCT(lb_snapshot, FIELD(sequence); FIELD(time_ns); FIELD(active); FIELD(syns);
-           FIELD(untracked); FIELD(timeouts); FIELD(servers))
-    STRUCT(lb_pool, FIELD(sequence); FIELD(time_ns); FIELD(rule); FIELD(n); FIELD(server);
-           FIELD(weight); FIELD(alias))
+    STRUCT(lb_snapshot, FIELD(sequence); FIELD(time_ns); FIELD(syns); FIELD(untracked);
+           FIELD(timeouts); FIELD(active); FIELD(servers))
+    STRUCT(lb_pool, FIELD(sequence); FIELD(time_ns); FIELD(rule); FIELD(n); FIELD(members);
+           FIELD(server); FIELD(weight); FIELD(alias))
     STRUCT(lb_samples, FIELD(duration); FIELD(completion); FIELD(handshake))
     STRUCT(lb_region, FIELD(header); FIELD(snapshots); FIELD(pools); FIELD(interarrival);
            FIELD(samples))

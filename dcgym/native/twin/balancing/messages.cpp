@@ -14,10 +14,10 @@ constexpr int64_t gray_factor = 10;
 
 } // namespace
 
-uint16_t Simulation::informed(Balancer &balancer, const Flow &flow) {
-    const uint16_t found = balancer.choose(flow.hash, now_ns_);
-    if (balancer.rule() == DCGYM_RULE_PREQUAL)
-        send_probes(flow.balancer);
+uint16_t Simulation::informed(Frontend &frontend, const Flow &flow) {
+    const uint16_t found = frontend.choose(flow.hash, now_ns_);
+    if (frontend.rule() == DCGYM_RULE_PREQUAL)
+        send_probes(flow.frontend);
     return found;
 }
 
@@ -48,8 +48,8 @@ void Simulation::deliver() {
     case MessageKind::answer:
         return answer_at_balancer(message);
     case MessageKind::idle:
-        if (balancers_[message.balancer].up)
-            balancers_[message.balancer].note_idle(message.server);
+        if (frontends_[message.frontend].up)
+            frontends_[message.frontend].note_idle(message.server);
         else
             counts_.unanswered++;
         return;
@@ -62,9 +62,9 @@ void Simulation::deliver() {
 
 // To different servers drawn evenly; of a fraction of a probe the chance decides.
 void Simulation::send_probes(uint16_t number) {
-    Balancer &balancer = balancers_[number];
+    Frontend &frontend = frontends_[number];
     const PrequalConfig &config = config_->prequal;
-    std::vector<uint16_t> left = balancer.pool();
+    std::vector<uint16_t> left = frontend.pool();
     const double whole = std::floor(config.probes);
     size_t count = static_cast<size_t>(whole) + (messaging_.uniform() < config.probes - whole);
     count = std::min(count, left.size());
@@ -75,10 +75,10 @@ void Simulation::send_probes(uint16_t number) {
         const uint16_t server = left[static_cast<size_t>(last)];
         Message probe{};
         probe.kind = MessageKind::probe;
-        probe.balancer = number;
+        probe.frontend = number;
         probe.server = server;
         probe.epoch = servers_[server].epoch;
-        probe.serial = balancer.prequal.ask(now_ns_, config.timeout_ns);
+        probe.serial = frontend.prequal.ask(now_ns_, config.timeout_ns);
         probe.sent_ns = now_ns_;
         counts_.probes++;
         post(probe);
@@ -101,8 +101,8 @@ void Simulation::probe_at_server(const Message &probe) {
 }
 
 void Simulation::answer_at_balancer(const Message &answer) {
-    Balancer &balancer = balancers_[answer.balancer];
-    if (!balancer.up) {
+    Frontend &frontend = frontends_[answer.frontend];
+    if (!frontend.up) {
         counts_.unanswered++;
         return;
     }
@@ -112,9 +112,9 @@ void Simulation::answer_at_balancer(const Message &answer) {
                              std::min(answer.in_flight, DCGYM_PREQUAL_MOST_IN_FLIGHT),
                              answer.server,
                              0};
-    switch (balancer.prequal.answer(config_->prequal, answer.serial, answer.sent_ns, found,
-                                    std::max<size_t>(balancer.pool().size(), 1),
-                                    balancer.random())) {
+    switch (frontend.prequal.answer(config_->prequal, answer.serial, answer.sent_ns, found,
+                                    std::max<size_t>(frontend.pool().size(), 1),
+                                    frontend.random())) {
     case Prequal::Verdict::taken:
         counts_.answers++;
         return;
@@ -127,21 +127,21 @@ void Simulation::answer_at_balancer(const Message &answer) {
     }
 }
 
-// A server that has nothing left to do registers with one of the balancers that want to know.
+// A server that has nothing left to do registers with one of the front ends that want to know.
 void Simulation::register_idle(uint16_t number) {
     const Server &server = servers_[number];
     if (server.queue + server.handshaking > 0)
         return;
     listeners_.clear();
-    for (uint16_t i = 0; i < balancers_.size(); i++)
-        if (balancers_[i].rule() == DCGYM_RULE_JIQ)
+    for (uint16_t i = 0; i < frontends_.size(); i++)
+        if (frontends_[i].rule() == DCGYM_RULE_JIQ && config_->members[config_->vip_of(i)][number])
             listeners_.push_back(i);
     if (listeners_.empty())
         return;
     Message message{};
     message.kind = MessageKind::idle;
     message.server = number;
-    message.balancer = listeners_[static_cast<size_t>(
+    message.frontend = listeners_[static_cast<size_t>(
         messaging_.between(0, static_cast<int64_t>(listeners_.size()) - 1))];
     counts_.idle++;
     post(message);

@@ -20,7 +20,7 @@ struct Message {
     int64_t at_ns;
     uint64_t order; // of messages at the same time
     MessageKind kind;
-    uint16_t balancer, server;
+    uint16_t frontend, server;
     uint32_t epoch;     // of the server
     uint64_t serial;    // of the probe
     int64_t sent_ns;    // of the probe

@@ -7,41 +7,40 @@
 namespace dcgym::twin::balancing {
 
 View::View(size_t e, size_t b, size_t n, std::vector<uint8_t> sampled)
-    : sampled_(std::move(sampled)), balancers_(b), servers_(n), ongoing_({e, b, n}),
+    : sampled_(std::move(sampled)), frontends_(b), servers_(n), ongoing_({e, b, n}),
       flows_({e, b, n}), completed_({e, b, n}), packets_({e, b, n}), probe_busy_({e, b, n}),
       probe_queue_({e, b, n}), probe_time_({e, b, n}), probe_answered_({e, b, n}),
       probe_errors_({e, b, n}), untracked_({e, b}), duration_({e, b, n, n_reducers}),
       completion_({e, b, n, n_reducers}), interarrival_({e, b, n_reducers}), weights_({e, b, n}),
-      eligible_({e, n}), up_({e, b}) {}
+      eligible_({e, b, n}), up_({e, b}) {}
 
 void View::fill(size_t env, Simulation &simulation) {
-    for (size_t i = 0; i < servers_; i++)
-        eligible_.data[env * servers_ + i] = simulation.servers()[i].takes_flows();
-    for (size_t j = 0; j < balancers_; j++) {
-        Balancer &balancer = simulation.balancers()[j];
-        fill_balancer(env * balancers_ + j, balancer, simulation.now_ns());
+    for (size_t j = 0; j < frontends_; j++) {
+        Frontend &frontend = simulation.frontends()[j];
+        fill_frontend(env * frontends_ + j, frontend, simulation.now_ns());
         if (!sampled_[j])
-            clear_samples(env * balancers_ + j);
+            clear_samples(env * frontends_ + j);
         else
-            fill_samples(env * balancers_ + j, balancer, simulation.now_ns());
+            fill_samples(env * frontends_ + j, frontend, simulation.now_ns());
     }
 }
 
-void View::fill_balancer(size_t row, Balancer &balancer, int64_t now_ns) {
-    up_.data[row] = balancer.up;
-    untracked_.data[row] = static_cast<int64_t>(balancer.untracked);
+void View::fill_frontend(size_t row, Frontend &frontend, int64_t now_ns) {
+    up_.data[row] = frontend.up;
+    untracked_.data[row] = static_cast<int64_t>(frontend.untracked);
     for (size_t i = 0; i < servers_; i++)
-        fill_server(row * servers_ + i, static_cast<uint16_t>(i), balancer, now_ns);
+        fill_server(row * servers_ + i, static_cast<uint16_t>(i), frontend, now_ns);
 }
 
-void View::fill_server(size_t at, uint16_t number, Balancer &balancer, int64_t now_ns) {
-    ServerFeatures &server = balancer.features[number];
-    ongoing_.data[at] = balancer.ongoing()[number];
+void View::fill_server(size_t at, uint16_t number, Frontend &frontend, int64_t now_ns) {
+    ServerFeatures &server = frontend.features[number];
+    ongoing_.data[at] = frontend.ongoing()[number];
     flows_.data[at] = static_cast<int64_t>(server.flows);
     completed_.data[at] = static_cast<int64_t>(server.completed);
     packets_.data[at] = static_cast<int64_t>(server.packets);
-    weights_.data[at] = balancer.weight(number);
-    const Probe &probe = balancer.probe(number, now_ns);
+    eligible_.data[at] = frontend.has(number);
+    weights_.data[at] = frontend.weight(number);
+    const Probe &probe = frontend.probe(number, now_ns);
     probe_busy_.data[at] = probe.busy;
     probe_queue_.data[at] = probe.queue;
     probe_time_.data[at] = probe.time_ns;
@@ -55,10 +54,10 @@ void View::clear_samples(size_t row) {
     std::fill_n(completion_.data + row * servers_ * n_reducers, servers_ * n_reducers, 0.0);
 }
 
-void View::fill_samples(size_t row, Balancer &balancer, int64_t now_ns) {
-    balancer.interarrival.read(now_ns, interarrival_.data + row * n_reducers);
+void View::fill_samples(size_t row, Frontend &frontend, int64_t now_ns) {
+    frontend.interarrival.read(now_ns, interarrival_.data + row * n_reducers);
     for (size_t i = 0; i < servers_; i++) {
-        ServerFeatures &server = balancer.features[i];
+        ServerFeatures &server = frontend.features[i];
         const size_t at = (row * servers_ + i) * n_reducers;
         server.duration.read(now_ns, duration_.data + at);
         server.completion.read(now_ns, completion_.data + at);
@@ -85,7 +84,7 @@ py::dict View::dict() const {
 }
 
 Truth::Truth(size_t e, size_t b, size_t n)
-    : balancers_(b), servers_(n), queue_({e, n}), assigned_({e, n}), busy_({e, n}), ended_({e}),
+    : frontends_(b), servers_(n), queue_({e, n}), assigned_({e, n}), busy_({e, n}), ended_({e}),
       ended_after_({e}), rejected_({e}), violations_({e}), remaining_({e, n}), capacity_({e, n}),
       parts_({e, b, n}) {}
 
@@ -103,8 +102,8 @@ void Truth::fill(size_t env, const Simulation &simulation) {
         remaining_.data[at] = simulation.remaining_ns(i);
         capacity_.data[at] = server.up ? server.capacity(0) : 0;
     }
-    double *parts = parts_.data + env * balancers_ * servers_;
-    std::fill_n(parts, balancers_ * servers_, 0.0);
+    double *parts = parts_.data + env * frontends_ * servers_;
+    std::fill_n(parts, frontends_ * servers_, 0.0);
     simulation.remaining_by_balancer(parts);
 }
 

@@ -16,18 +16,18 @@ namespace py = pybind11;
 // What balancers can know. Samples are reduced for the chosen balancers alone.
 class View {
   public:
-    View(size_t envs, size_t balancers, size_t servers, std::vector<uint8_t> sampled);
+    View(size_t envs, size_t frontends, size_t servers, std::vector<uint8_t> sampled);
     void fill(size_t env, Simulation &simulation);
     py::dict dict() const;
 
   private:
-    void fill_balancer(size_t row, Balancer &balancer, int64_t now_ns);
-    void fill_server(size_t at, uint16_t number, Balancer &balancer, int64_t now_ns);
+    void fill_frontend(size_t row, Frontend &frontend, int64_t now_ns);
+    void fill_server(size_t at, uint16_t number, Frontend &frontend, int64_t now_ns);
     void clear_samples(size_t row);
-    void fill_samples(size_t row, Balancer &balancer, int64_t now_ns);
+    void fill_samples(size_t row, Frontend &frontend, int64_t now_ns);
 
     std::vector<uint8_t> sampled_;
-    size_t balancers_, servers_;
+    size_t frontends_, servers_;
     Column<int64_t> ongoing_, flows_, completed_, packets_;
     Column<int64_t> probe_busy_, probe_queue_, probe_time_, probe_answered_, probe_errors_;
     Column<int64_t> untracked_;
@@ -39,12 +39,12 @@ class View {
 // What nobody in the network knows.
 class Truth {
   public:
-    Truth(size_t envs, size_t balancers, size_t servers);
+    Truth(size_t envs, size_t frontends, size_t servers);
     void fill(size_t env, const Simulation &simulation);
     py::dict dict() const;
 
   private:
-    size_t balancers_, servers_;
+    size_t frontends_, servers_;
     Column<int64_t> queue_, assigned_, busy_;
     Column<int64_t> ended_, ended_after_;
     Column<int64_t> rejected_, violations_;

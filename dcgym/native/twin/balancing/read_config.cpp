@@ -50,6 +50,20 @@ void check_stages(const Config &config) {
                 throw py::value_error("applications: a resource that no server has");
 }
 
+// Numbers of addresses and servers index arrays without a further look.
+void read_vips(const py::dict &config, Config &read) {
+    read.members = config["members"].cast<std::vector<std::vector<uint8_t>>>();
+    read.vips_asked = config["vips_asked"].cast<std::vector<uint32_t>>();
+    if (read.members.empty() || read.vips_asked.size() != read.applications.size())
+        throw py::value_error("vips: at least one, and one for each application");
+    for (const std::vector<uint8_t> &servers : read.members)
+        if (servers.size() != read.servers.size())
+            throw py::value_error("members: a flag for each server");
+    for (const uint32_t vip : read.vips_asked)
+        if (vip >= read.members.size())
+            throw py::value_error("vips_asked: a virtual address that is not there");
+}
+
 std::vector<ScheduledChange> changes(const py::dict &config) {
     using Event = std::tuple<int64_t, uint8_t, std::vector<uint32_t>, double, int64_t>;
     std::vector<ScheduledChange> found;
@@ -72,6 +86,7 @@ std::shared_ptr<const Config> read_config(const py::dict &config, size_t record_
     read->resources = count_resources(read->servers);
     static_cast<FlowWorkload &>(*read) = read_flow_workload(config);
     check_stages(*read);
+    read_vips(config, *read);
     read->balancers = config["balancers"].cast<uint32_t>();
     read->backlog = config["backlog"].cast<uint32_t>();
     read->flow_table_buckets = config["flow_table_buckets"].cast<uint32_t>();

@@ -165,7 +165,7 @@ void Simulation::remaining_by_balancer(double *out) const {
     for (FlowId id = 0; id < flows_.size(); id++) {
         const Flow &flow = flows_[id];
         if (flow.phase >= Phase::syn_at_server && flow.phase <= Phase::at_server && !gone(flow))
-            out[flow.balancer * servers_.size() + flow.server] += left_ns(flow);
+            out[flow.frontend * servers_.size() + flow.server] += left_ns(flow);
     }
 }
 

@@ -41,9 +41,10 @@ void Simulation::reset(uint64_t seed) {
     servers_.assign(config_->servers.size(), {});
     for (size_t i = 0; i < servers_.size(); i++)
         servers_[i].configure(config_->servers[i]);
-    balancers_.clear();
-    for (uint32_t i = 0; i < config_->balancers; i++)
-        balancers_.emplace_back(*config_, stream_seed(seed, FlowSource::balancer_stream, i));
+    tables_.assign(config_->balancers, FlowTable(*config_));
+    frontends_.clear();
+    for (uint32_t i = 0; i < config_->frontends(); i++)
+        frontends_.emplace_back(*config_, stream_seed(seed, FlowSource::balancer_stream, i));
     refresh_pools();
     probing_ = Splitmix(stream_seed(seed, FlowSource::probe_stream, 0));
     messaging_ = Splitmix(stream_seed(seed, FlowSource::message_stream, 0));
@@ -124,18 +125,28 @@ void Simulation::handle(const EventQueue::Event &event) {
 // living. Uses bits that the servers' choice does not use.
 uint16_t Simulation::edge(const Flow &flow) const {
     const uint64_t bits = dcgym_mix(flow.hash);
-    const auto n = static_cast<uint32_t>(balancers_.size());
-    const uint32_t first = dcgym_scale(static_cast<uint32_t>(bits >> 32), n);
-    if (balancers_[first].up)
-        return static_cast<uint16_t>(first);
+    const uint32_t n = config_->balancers, vip = config_->vips_asked[flow.application];
+    const auto frontend = [&](uint32_t balancer) {
+        return static_cast<uint16_t>(balancer * config_->members.size() + vip);
+    };
+    const uint16_t first = frontend(dcgym_scale(static_cast<uint32_t>(bits >> 32), n));
+    if (frontends_[first].up)
+        return first;
     uint32_t living = 0;
-    for (const Balancer &balancer : balancers_)
-        living += balancer.up;
+    for (uint32_t i = 0; i < n; i++)
+        living += frontends_[frontend(i)].up;
     uint32_t rank = living ? dcgym_scale(static_cast<uint32_t>(bits), living) : 0;
-    for (uint16_t i = 0; i < n; i++)
-        if (balancers_[i].up && rank-- == 0)
-            return i;
-    return no_balancer;
+    for (uint32_t i = 0; i < n; i++)
+        if (frontends_[frontend(i)].up && rank-- == 0)
+            return frontend(i);
+    return no_frontend;
+}
+
+void Simulation::release(Flow &flow) {
+    if (!flow.tracked)
+        return;
+    tables_[config_->balancer_of(flow.frontend)].give_back(flow);
+    frontends_[flow.frontend].forget(flow);
 }
 
 int64_t Simulation::hop_ns(Flow &flow) {
@@ -160,7 +171,8 @@ void Simulation::apply(const ScheduledChange &change) {
             fail_balancer(target);
             break;
         case Change::balancer_recovery:
-            balancers_[target].up = true;
+            for (size_t vip = 0; vip < config_->members.size(); vip++)
+                frontends_[target * config_->members.size() + vip].up = true;
             break;
         case Change::rate:
             source_.change_rate(target, change.value, now_ns_, queue_);
@@ -222,7 +234,7 @@ void Simulation::remove_server(uint32_t target) {
         if (flow.phase != Phase::at_server || flow.server != target)
             continue;
         assigned_[target]--;
-        balancers_[flow.balancer].release(flow);
+        release(flow);
         if (!flow.reported)
             note_end(flow, Outcome::lost, now_ns_);
         forget(id);
@@ -235,10 +247,15 @@ void Simulation::remove_server(uint32_t target) {
 
 void Simulation::fail_balancer(uint32_t target) {
     for (FlowId id = 0; id < flows_.size(); id++)
-        if (flows_[id].phase != Phase::free && flows_[id].balancer == target)
+        if (flows_[id].phase != Phase::free && flows_[id].frontend != no_frontend &&
+            config_->balancer_of(flows_[id].frontend) == target)
             flows_[id].tracked = flows_[id].connected = flows_[id].counted = false;
-    balancers_[target].up = false;
-    balancers_[target].restart();
+    tables_[target].clear();
+    for (size_t vip = 0; vip < config_->members.size(); vip++) {
+        Frontend &frontend = frontends_[target * config_->members.size() + vip];
+        frontend.up = false;
+        frontend.restart();
+    }
 }
 
 void Simulation::set_in_service(const uint8_t *flags) {
@@ -252,25 +269,31 @@ void Simulation::set_in_service(const uint8_t *flags) {
 }
 
 void Simulation::refresh_pools() {
-    std::vector<uint16_t> pool;
-    for (size_t i = 0; i < servers_.size(); i++)
-        if (servers_[i].takes_flows())
-            pool.push_back(static_cast<uint16_t>(i));
-    for (Balancer &balancer : balancers_)
-        balancer.set_pool(pool);
+    for (size_t vip = 0; vip < config_->members.size(); vip++) {
+        std::vector<uint16_t> pool;
+        for (size_t i = 0; i < servers_.size(); i++)
+            if (servers_[i].takes_flows() && config_->members[vip][i])
+                pool.push_back(static_cast<uint16_t>(i));
+        for (size_t at = vip; at < frontends_.size(); at += config_->members.size())
+            frontends_[at].set_pool(pool);
+    }
 }
 
-// All servers are asked at once; each answer takes its time.
+// All servers of an address are asked at once; each answer takes its time.
 void Simulation::probe() {
     const Range &delay_ns = config_->probe_delay_ns;
-    counts_.polls += balancers_.size() * servers_.size();
-    for (Balancer &balancer : balancers_) {
-        for (uint16_t i = 0; i < servers_.size(); i++)
-            balancer.ask(i, {now_ns_, servers_[i].told(servers_[i].busy()),
-                             servers_[i].told(servers_[i].queue),
-                             now_ns_ + probing_.between(delay_ns.low, delay_ns.high),
-                             static_cast<int64_t>(servers_[i].answered),
-                             static_cast<int64_t>(servers_[i].errors)});
+    for (size_t at = 0; at < frontends_.size(); at++) {
+        const std::vector<uint8_t> &members = config_->members[config_->vip_of(at)];
+        for (uint16_t i = 0; i < servers_.size(); i++) {
+            if (!members[i])
+                continue;
+            counts_.polls++;
+            frontends_[at].ask(i, {now_ns_, servers_[i].told(servers_[i].busy()),
+                                   servers_[i].told(servers_[i].queue),
+                                   now_ns_ + probing_.between(delay_ns.low, delay_ns.high),
+                                   static_cast<int64_t>(servers_[i].answered),
+                                   static_cast<int64_t>(servers_[i].errors)});
+        }
     }
     queue_.schedule(probe_owner_, now_ns_ + config_->probe_interval_ns);
 }

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "balancer.hpp"
+#include "frontend.hpp"
 #include "config.hpp"
 #include "core/event_queue.hpp"
 #include "core/flow_source.hpp"
@@ -64,7 +64,7 @@ class Simulation {
     int64_t now_ns() const { return now_ns_; }
     int64_t begun_ns() const { return begun_ns_; } // when changes count from; -1 if not known yet
     uint64_t events() const { return events_; }
-    std::vector<Balancer> &balancers() { return balancers_; }
+    std::vector<Frontend> &frontends() { return frontends_; }
     const std::vector<Server> &servers() const { return servers_; }
     // Of each server, as of the last call of integrate.
     const std::vector<ServerTotals> &totals() const { return totals_; }
@@ -75,7 +75,7 @@ class Simulation {
     Records take_records();
     Records under_way_records() const; // of flows whose end is not known yet, which is now
     int64_t measured_ns() const;
-    bool begun() const { return !balancers_.empty(); }
+    bool begun() const { return !frontends_.empty(); }
     size_t in_flight() const;                  // flows since the warm-up whose end is not known yet
     size_t under_way() const { return open_; } // flows whose end is not known yet
     uint32_t assigned(size_t server) const { return assigned_[server]; }
@@ -83,7 +83,7 @@ class Simulation {
     int64_t ended() const { return ended_; }
     int64_t ended_after_ns() const { return ended_after_ns_; }
     double remaining_ns(size_t server) const;
-    // Adds each flow's part of remaining_ns to out[balancer * servers + server].
+    // Adds each flow's part of remaining_ns to out[front end * servers + server].
     void remaining_by_balancer(double *out) const;
 
   private:
@@ -102,6 +102,7 @@ class Simulation {
     void arrive(size_t app, uint32_t user);
     void ask_again(Flow &flow, int64_t end_ns);
     uint16_t edge(const Flow &flow) const;
+    void release(Flow &flow); // its entry of the flow table, if it has one
     void send(FlowId id, Phase phase, int hops);
     int64_t hop_ns(Flow &flow);
 
@@ -117,10 +118,10 @@ class Simulation {
     void end_at_balancer(FlowId id);
     void entry_timeout(FlowId id);
 
-    uint16_t place(Balancer &balancer, Flow &flow);
-    template <typename Cost> uint16_t cheapest(Balancer &balancer, const Cost &cost);
-    uint16_t oracle(Balancer &balancer, const Flow &flow, bool two);
-    uint16_t earliest_finish(Balancer &balancer, const Flow &flow);
+    uint16_t place(Frontend &frontend, Flow &flow);
+    template <typename Cost> uint16_t cheapest(Frontend &frontend, const Cost &cost);
+    uint16_t oracle(Frontend &frontend, const Flow &flow, bool two);
+    uint16_t earliest_finish(Frontend &frontend, const Flow &flow);
     // When the first worker has nothing left, in time of one worker at full speed.
     double worker_free_ns(const Server &server);
     // Server that a packet of the flow reaches by now; may move the flow to another balancer.
@@ -128,11 +129,11 @@ class Simulation {
     bool consistent(FlowId id);
 
     // Rules that need messages, response times or reports.
-    uint16_t informed(Balancer &balancer, const Flow &flow);
+    uint16_t informed(Frontend &frontend, const Flow &flow);
     void post(Message message);
     void schedule(const Message &message);
     void deliver();
-    void send_probes(uint16_t balancer);
+    void send_probes(uint16_t frontend);
     void probe_at_server(const Message &probe);
     void answer_at_balancer(const Message &answer);
     void register_idle(uint16_t server);
@@ -190,8 +191,9 @@ class Simulation {
     EventQueue queue_;
     FlowStore flows_;
     std::vector<Server> servers_;
-    std::vector<uint32_t> assigned_; // flows placed on each server and not yet done there
-    std::vector<Balancer> balancers_;
+    std::vector<uint32_t> assigned_;  // flows placed on each server and not yet done there
+    std::vector<Frontend> frontends_; // by front end
+    std::vector<FlowTable> tables_;   // by balancer
     FlowSource source_;
     size_t open_ = 0;
     bool drained_ = false;
@@ -215,17 +217,17 @@ class Simulation {
 };
 
 // The server of the least cost, one of them at random.
-template <typename Cost> uint16_t Simulation::cheapest(Balancer &balancer, const Cost &cost) {
+template <typename Cost> uint16_t Simulation::cheapest(Frontend &frontend, const Cost &cost) {
     double least = 0;
     uint32_t ties = 0;
     uint16_t best = no_server;
-    for (const uint16_t server : balancer.pool()) {
+    for (const uint16_t server : frontend.pool()) {
         const double found = cost(server);
         if (ties == 0 || found < least) {
             least = found;
             best = server;
             ties = 1;
-        } else if (found == least && dcgym_below(balancer.random(), ++ties) == 0) {
+        } else if (found == least && dcgym_below(frontend.random(), ++ties) == 0) {
             best = server;
         }
     }

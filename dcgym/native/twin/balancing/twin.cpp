@@ -49,7 +49,7 @@ py::dtype record_type(size_t resources) {
 Twin::Twin(const py::dict &config, size_t n_envs, size_t threads, size_t record_limit,
            int64_t warm_up_ns)
     : config_(read_config(config, record_limit, warm_up_ns)), workers_(std::min(threads, n_envs)),
-      balancers_(config_->balancers), servers_(config_->servers.size()) {
+      frontends_(config_->frontends()), servers_(config_->servers.size()) {
     if (servers_ > DCGYM_RULE_SERVERS)
         throw py::value_error("servers: at most " + std::to_string(DCGYM_RULE_SERVERS));
     for (size_t env = 0; env < n_envs; env++)
@@ -76,19 +76,19 @@ void Twin::reset(const py::array_t<uint64_t, py::array::c_style> &seeds, const M
 
 void Twin::set_rules(const std::vector<uint32_t> &rules, const Mask &mask) {
     check_begun();
-    if (rules.size() != balancers_)
-        throw py::value_error("rules: one for each balancer");
+    if (rules.size() != frontends_)
+        throw py::value_error("rules: one for each front end");
     for (size_t env = 0; env < simulations_.size(); env++)
-        for (size_t b = 0; mask.data()[env] && b < balancers_; b++)
-            simulations_[env].balancers()[b].set_rule(rules[b]);
+        for (size_t b = 0; mask.data()[env] && b < frontends_; b++)
+            simulations_[env].frontends()[b].set_rule(rules[b]);
 }
 
 void Twin::set_weights(const Doubles &weights, const Mask &mask) {
     check_begun();
     for (size_t env = 0; env < simulations_.size(); env++)
-        for (size_t b = 0; mask.data()[env] && b < balancers_; b++)
-            simulations_[env].balancers()[b].set_weights(weights.data() +
-                                                         (env * balancers_ + b) * servers_);
+        for (size_t b = 0; mask.data()[env] && b < frontends_; b++)
+            simulations_[env].frontends()[b].set_weights(weights.data() +
+                                                         (env * frontends_ + b) * servers_);
 }
 
 void Twin::set_in_service(const Mask &flags, const Mask &mask) {
@@ -136,12 +136,12 @@ void Twin::assign(const Servers &servers, const Mask &mask) {
 
 py::tuple Twin::read(const std::vector<uint8_t> &sampled) {
     check_begun();
-    if (sampled.size() != balancers_)
-        throw py::value_error("sampled: one for each balancer");
+    if (sampled.size() != frontends_)
+        throw py::value_error("sampled: one for each front end");
     const size_t n = simulations_.size();
     const Column<int64_t> time({n});
-    View view(n, balancers_, servers_, sampled);
-    Truth truth(n, balancers_, servers_);
+    View view(n, frontends_, servers_, sampled);
+    Truth truth(n, frontends_, servers_);
     std::optional<Held> held;
     if (std::any_of(simulations_.begin(), simulations_.end(),
                     [](const Simulation &simulation) { return simulation.holds(); }))
@@ -227,11 +227,11 @@ py::dict Twin::summary(size_t env) {
     return found;
 }
 
-py::bytes Twin::region(size_t env, size_t balancer) {
+py::bytes Twin::region(size_t env, size_t frontend) {
     check_begun();
     const auto region = std::make_unique<dcgym_lb_region>();
     Simulation &simulation = simulations_.at(env);
-    simulation.balancers().at(balancer).publish(*region, simulation.now_ns());
+    simulation.frontends().at(frontend).publish(*region, simulation.now_ns());
     return {reinterpret_cast<const char *>(region.get()), sizeof *region};
 }
 

@@ -44,7 +44,7 @@ class Twin {
     py::array records(size_t env);
     py::array under_way(size_t env);
     py::dict summary(size_t env);
-    py::bytes region(size_t env, size_t balancer);
+    py::bytes region(size_t env, size_t frontend);
 
   private:
     // Calls work(env) for each environment, spread over the threads, without the interpreter.
@@ -55,7 +55,7 @@ class Twin {
     std::shared_ptr<const Config> config_;
     std::vector<Simulation> simulations_;
     Workers workers_;
-    size_t balancers_, servers_;
+    size_t frontends_, servers_;
 };
 
 } // namespace dcgym::twin::balancing

@@ -25,5 +25,5 @@ void bind_twin(pybind11::module_ &module) {
         .def("records", &Twin::records, "env"_a)
         .def("under_way", &Twin::under_way, "env"_a)
         .def("summary", &Twin::summary, "env"_a)
-        .def("region", &Twin::region, "env"_a, "balancer"_a);
+        .def("region", &Twin::region, "env"_a, "frontend"_a);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A balancer: its pool and rule, its flow table, and the features that it collects on the way.
+// A virtual address at a balancer: its pool and rule, and the features that it collects on the way;
+// and the balancer's flow table, which all its addresses share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -33,16 +35,41 @@ struct Probe {
     int64_t errors = 0;
 };
 
-class Balancer {
+class FlowTable {
   public:
-    Balancer(const Config &config, uint64_t seed);
+    explicit FlowTable(const Config &config)
+        : ways_(config.flow_table_ways), occupied_(config.flow_table_buckets, 0) {}
+
+    // Whether there was an entry left for the flow, which then has it.
+    bool take(const DrawnFlow &flow) {
+        uint8_t &entries = occupied_[bucket(flow)];
+        const bool has_room = entries < ways_;
+        entries += has_room;
+        return has_room;
+    }
+    void give_back(const DrawnFlow &flow) { occupied_[bucket(flow)]--; }
+    void clear() { std::fill(occupied_.begin(), occupied_.end(), 0); }
+
+  private:
+    size_t bucket(const DrawnFlow &flow) const {
+        return static_cast<uint32_t>(flow.hash) & (occupied_.size() - 1);
+    }
+
+    uint32_t ways_;
+    std::vector<uint8_t> occupied_; // entries in use of each bucket
+};
+
+class Frontend {
+  public:
+    Frontend(const Config &config, uint64_t seed);
 
     void set_rule(uint32_t rule);
     // Weights of awcmp, weighted and weighted2, by server number.
     void set_weights(const double *weights);
     // The servers that take new flows, in order of their numbers.
     void set_pool(const std::vector<uint16_t> &servers);
-    // Forgets flow table and features, as a process that starts anew.
+    bool has(uint16_t server) const { return position_[server] < pool_.size(); }
+    // Forgets flows and features, as a process that starts anew.
     void restart();
 
     bool covert() const { return dcgym_is_charon(rule_); }
@@ -58,15 +85,14 @@ class Balancer {
     uint32_t version() const { return version_; } // above 0; rises when a fallback may differ
     __u64 *random() { return &random_; }
 
-    // Flow table and features, in the order of a flow's life.
-    void new_flow(Flow &flow, int64_t now_ns);
+    // Counts and features, in the order of a flow's life.
+    void new_flow(const Flow &flow, int64_t now_ns);
     void placed(Flow &flow);
     void report(const Flow &flow, int64_t now_ns);
     void connected(Flow &flow, int64_t now_ns);
     void packet(const Flow &flow, int64_t now_ns);
-    void ended(Flow &flow, int64_t now_ns);
-    void release(Flow &flow); // an entry that goes without an end seen
-    void timed_out(Flow &flow);
+    void ended(const Flow &flow, int64_t now_ns);
+    void forget(Flow &flow); // whose entry is gone
 
     // Asks a server, whose answer arrives later.
     void ask(uint16_t server, const Probe &found);
@@ -92,7 +118,6 @@ class Balancer {
     void count(uint16_t server, int more);
     void fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const;
     void fill(dcgym_lb_pool &pool, uint64_t time_ns) const;
-    uint32_t bucket(const Flow &flow) const;
 
     const Config &config_;
     std::vector<uint32_t> ongoing_;
@@ -120,8 +145,7 @@ class Balancer {
     dcgym_idle_queue idle_{};
     dcgym_met met_{};
     const dcgym_prequal_places places_;
-    std::vector<__u64> members_;    // a bit per server: it is in the pool
-    std::vector<uint8_t> occupied_; // entries in use of each bucket
+    std::vector<__u64> members_; // set of the servers in the pool
 };
 
 } // namespace dcgym::twin::balancing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "balancer.hpp"
+#include "frontend.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -36,7 +36,7 @@ bool uses_learned(uint32_t rule) {
 
 } // namespace
 
-Balancer::Balancer(const Config &config, uint64_t seed)
+Frontend::Frontend(const Config &config, uint64_t seed)
     : config_(config), random_(seed), sampling_(dcgym_mix(seed)), places_(config.prequal.places()) {
     const size_t n = config.servers.size();
     std::vector<double> weights;
@@ -50,9 +50,8 @@ Balancer::Balancer(const Config &config, uint64_t seed)
     restart();
 }
 
-void Balancer::restart() {
+void Frontend::restart() {
     const size_t n = config_.servers.size();
-    occupied_.assign(config_.flow_table_buckets, 0);
     ongoing_.assign(n, 0);
     rebuild_tree();
     score_.assign(n, {});
@@ -70,12 +69,12 @@ void Balancer::restart() {
     turn_ = half_open_ = 0;
 }
 
-void Balancer::set_rule(uint32_t rule) {
+void Frontend::set_rule(uint32_t rule) {
     rule_ = rule;
     rebuild();
 }
 
-void Balancer::set_weights(const double *weights) {
+void Frontend::set_weights(const double *weights) {
     std::vector<double> learned = scaled(weights, config_.servers.size());
     if (learned == learned_)
         return;
@@ -84,12 +83,12 @@ void Balancer::set_weights(const double *weights) {
         rebuild();
 }
 
-void Balancer::set_pool(const std::vector<uint16_t> &servers) {
+void Frontend::set_pool(const std::vector<uint16_t> &servers) {
     pool_ = servers;
     rebuild();
 }
 
-void Balancer::rebuild() {
+void Frontend::rebuild() {
     version_++;
     const std::vector<double> &weights = uses_learned(rule_) ? learned_ : configured_;
     const auto n = static_cast<uint32_t>(pool_.size());
@@ -108,35 +107,35 @@ void Balancer::rebuild() {
     position_.assign(config_.servers.size(), static_cast<uint16_t>(n));
     for (uint16_t i = 0; i < n; i++)
         position_[pool_[i]] = i;
-    members_.assign(DCGYM_RULE_SERVERS / 64, 0);
+    members_.assign(DCGYM_SET_WORDS(DCGYM_RULE_SERVERS), 0);
     for (const uint16_t server : pool_)
-        members_[server / 64] |= 1ULL << server % 64;
+        dcgym_set_add(members_.data(), server);
     rebuild_tree();
 }
 
-void Balancer::rebuild_tree() {
+void Frontend::rebuild_tree() {
     if (pool_.empty() || !looks_for_least_delay(rule_))
         return tree_.clear();
     const uint32_t *weight = rule_ == DCGYM_RULE_LSQ ? nullptr : pool_weight_.data();
     tree_.build(pool_, weight, ongoing_, rule_ == DCGYM_RULE_SED_HALF);
 }
 
-void Balancer::count(uint16_t server, int more) {
+void Frontend::count(uint16_t server, int more) {
     ongoing_[server] += more;
     if (!tree_.empty() && position_[server] < pool_.size())
         tree_.update(position_[server], ongoing_[server]);
 }
 
-double Balancer::weight(uint16_t server) const {
+double Frontend::weight(uint16_t server) const {
     return (uses_learned(rule_) ? learned_ : configured_)[server];
 }
 
-dcgym_pool_view Balancer::pool_view() const {
+dcgym_pool_view Frontend::pool_view() const {
     return {static_cast<uint32_t>(pool_.size()), pool_server_.data(), pool_weight_.data(),
             pool_alias_.data()};
 }
 
-uint16_t Balancer::choose(uint64_t hash, int64_t now_ns) {
+uint16_t Frontend::choose(uint64_t hash, int64_t now_ns) {
     if (!tree_.empty())
         return pool_[tree_.choose(&random_)];
     const dcgym_pool_view view = pool_view();
@@ -154,27 +153,20 @@ uint16_t Balancer::choose(uint64_t hash, int64_t now_ns) {
         dcgym_choose(rule_, &view, &state, hash, static_cast<uint64_t>(now_ns)));
 }
 
-uint16_t Balancer::fallback(uint64_t hash) const {
+uint16_t Frontend::fallback(uint64_t hash) const {
     const dcgym_pool_view view = pool_view();
     return static_cast<uint16_t>(dcgym_fallback(rule_, &view, hash));
 }
 
-uint32_t Balancer::bucket(const Flow &flow) const {
-    return static_cast<uint32_t>(flow.hash) & (config_.flow_table_buckets - 1);
-}
-
-void Balancer::new_flow(Flow &flow, int64_t now_ns) {
+void Frontend::new_flow(const Flow &flow, int64_t now_ns) {
     if (last_syn_ns_ >= 0)
         interarrival.add(sampling_.next(), now_ns, now_ns - last_syn_ns_);
     last_syn_ns_ = now_ns;
     syns++;
-    uint8_t &entries = occupied_[bucket(flow)];
-    flow.tracked = entries < config_.flow_table_ways;
-    entries += flow.tracked;
     untracked += !flow.tracked;
 }
 
-void Balancer::placed(Flow &flow) {
+void Frontend::placed(Flow &flow) {
     if (!flow.tracked || half_open_ >= config_.half_open_limit)
         return;
     flow.counted = true;
@@ -182,7 +174,7 @@ void Balancer::placed(Flow &flow) {
     count(flow.server, 1);
 }
 
-void Balancer::report(const Flow &flow, int64_t now_ns) {
+void Frontend::report(const Flow &flow, int64_t now_ns) {
     if (!flow.covert)
         return dcgym_c3_report(&heard_[flow.server], flow.reported_flows,
                                static_cast<uint64_t>(flow.reported_service_ns));
@@ -190,7 +182,7 @@ void Balancer::report(const Flow &flow, int64_t now_ns) {
                        static_cast<uint64_t>(now_ns));
 }
 
-void Balancer::connected(Flow &flow, int64_t now_ns) {
+void Frontend::connected(Flow &flow, int64_t now_ns) {
     ServerFeatures &server = features[flow.server];
     flow.connected = true;
     server.flows++;
@@ -203,29 +195,23 @@ void Balancer::connected(Flow &flow, int64_t now_ns) {
                         static_cast<uint64_t>(now_ns), static_cast<uint64_t>(now_ns - flow.syn_ns));
 }
 
-void Balancer::packet(const Flow &flow, int64_t now_ns) {
+void Frontend::packet(const Flow &flow, int64_t now_ns) {
     if (flow.tracked && flow.connected)
         features[flow.server].duration.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
 }
 
-void Balancer::ended(Flow &flow, int64_t now_ns) {
-    if (!flow.tracked)
+void Frontend::ended(const Flow &flow, int64_t now_ns) {
+    if (!flow.tracked || !flow.connected)
         return;
-    if (flow.connected) {
-        ServerFeatures &server = features[flow.server];
-        server.completion.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
-        server.completed++;
-        const auto response_ns = static_cast<uint64_t>(now_ns - flow.syn_ns);
-        dcgym_peak_sample(&heard_[flow.server], response_ns, static_cast<uint64_t>(now_ns));
-        dcgym_c3_respond(&heard_[flow.server], response_ns);
-    }
-    release(flow);
+    ServerFeatures &server = features[flow.server];
+    server.completion.add(sampling_.next(), now_ns, now_ns - flow.syn_ns);
+    server.completed++;
+    const auto response_ns = static_cast<uint64_t>(now_ns - flow.syn_ns);
+    dcgym_peak_sample(&heard_[flow.server], response_ns, static_cast<uint64_t>(now_ns));
+    dcgym_c3_respond(&heard_[flow.server], response_ns);
 }
 
-void Balancer::release(Flow &flow) {
-    if (!flow.tracked)
-        return;
-    occupied_[bucket(flow)]--;
+void Frontend::forget(Flow &flow) {
     if (flow.counted) {
         count(flow.server, -1);
         half_open_ -= !flow.connected;
@@ -233,22 +219,17 @@ void Balancer::release(Flow &flow) {
     flow.tracked = flow.connected = flow.counted = false;
 }
 
-void Balancer::timed_out(Flow &flow) {
-    timeouts += flow.tracked;
-    release(flow);
-}
-
-void Balancer::ask(uint16_t server, const Probe &found) {
+void Frontend::ask(uint16_t server, const Probe &found) {
     // An answer never takes longer than the time between two polls.
     answered_[server] = asked_[server];
     asked_[server] = found;
 }
 
-const Probe &Balancer::probe(uint16_t server, int64_t now_ns) const {
+const Probe &Frontend::probe(uint16_t server, int64_t now_ns) const {
     return asked_[server].answer_ns <= now_ns ? asked_[server] : answered_[server];
 }
 
-void Balancer::publish(dcgym_lb_region &region, int64_t now_ns) const {
+void Frontend::publish(dcgym_lb_region &region, int64_t now_ns) const {
     const auto time_ns = static_cast<uint64_t>(now_ns);
     region.header = {DCGYM_LB_MAGIC, DCGYM_LB_VERSION, features.size(), time_ns, time_ns};
     region.interarrival = interarrival.samples;
@@ -264,11 +245,9 @@ void Balancer::publish(dcgym_lb_region &region, int64_t now_ns) const {
     dcgym_lb_publish(region.pools, sizeof(dcgym_lb_pool), pool_sequence);
 }
 
-void Balancer::fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const {
+void Frontend::fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const {
     snapshot.time_ns = time_ns;
-    snapshot.active = 0;
-    for (const uint16_t server : pool_)
-        snapshot.active |= 1ULL << server;
+    std::copy_n(members_.begin(), std::size(snapshot.active), snapshot.active);
     snapshot.syns = syns;
     snapshot.untracked = untracked;
     snapshot.timeouts = timeouts;
@@ -277,10 +256,11 @@ void Balancer::fill(dcgym_lb_snapshot &snapshot, uint64_t time_ns) const {
                                ongoing_[i]};
 }
 
-void Balancer::fill(dcgym_lb_pool &pool, uint64_t time_ns) const {
+void Frontend::fill(dcgym_lb_pool &pool, uint64_t time_ns) const {
     pool.time_ns = time_ns;
     pool.rule = rule_;
     pool.n = static_cast<uint32_t>(pool_.size());
+    std::copy_n(members_.begin(), std::size(pool.members), pool.members);
     std::copy(pool_.begin(), pool_.end(), pool.server);
     std::copy_n(pool_weight_.begin(), pool_.size(), pool.weight);
     std::copy_n(pool_alias_.begin(), pool_.size(), pool.alias);
