@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
-from dcgym.backends.records import FLOWS, SUMMARY
+from dcgym.backends.records import SUMMARY
 from dcgym.tasks.balancing import Resource, Scenario, ServerGroup, ServerPool, Workload
 from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import exponential
+from tests.support.episodes import Episode
 
 pytestmark = pytest.mark.emulation
 
-MS, SECOND = 10**6, 10**9
+SECOND = 10**9
 N_SERVERS = 70
 GONE = [3, 63, 64, 67]
 
@@ -39,50 +38,28 @@ def pool() -> Iterator[EmulatedPool]:
         yield made
 
 
-class Run:
-    """An episode by a rule, which goes on until something is seen."""
-
-    def __init__(self, pool: EmulatedPool, rule: str) -> None:
-        self._pool, self._step = pool, 0
-        self._served = np.zeros(N_SERVERS, np.int64)
-        pool.reset([1])
-        pool.apply(PoolCommands(rules=rule))
-
-    def until(self, is_seen: Callable[[npt.NDArray[np.int64]], Any]) -> None:
-        """Go on until this is so of the flows that each server has answered."""
-        for _ in range(250):
-            self._step += 1
-            self._pool.advance(self._step * 100 * MS)
-            flows = self._pool.records(FLOWS)
-            done = flows["server"][flows["outcome"] == 0]
-            self._served += np.bincount(done, minlength=N_SERVERS)
-            if is_seen(self._served):
-                return
-        raise AssertionError(f"not seen in {self._step * 100} ms: {self._served}")
-
-
 # The server's number travels in timestamps while Charon's rules are in force.
 @pytest.mark.parametrize("rule", ["round-robin", "wsapp"])
 def test_every_server_answers_and_is_counted(pool: EmulatedPool, rule: str) -> None:
-    run = Run(pool, rule)
-    run.until(lambda served: (served >= 2).all())
-    run.until(lambda _: pool.read().seen.packets[0].all())
+    run = Episode(pool, rule)
+    run.until(lambda: (run.served >= 2).all())
+    run.until(lambda: pool.read().seen.packets[0].all())
     assert pool.read().seen.flows.shape == (1, 1, N_SERVERS)
     summary = pool.records(SUMMARY)
     assert summary.lost == summary.pcc_violations == summary.untracked == 0
 
 
 def test_servers_of_high_numbers_leave_and_come_back(pool: EmulatedPool) -> None:
-    run = Run(pool, "round-robin")
-    run.until(lambda served: served.all())
+    run = Episode(pool, "round-robin")
+    run.until(lambda: run.served.all())
     eligible = np.ones((1, N_SERVERS), bool)
     eligible[0, GONE] = False
     pool.apply(PoolCommands(eligible=eligible))
-    run.until(lambda _: True)  # for counters of after the change
+    run.until(lambda: True)  # for counters of after the change
     # Those that were placed before count from their first packet on, until they end.
-    run.until(lambda _: not pool.read().seen.ongoing[0, 0, GONE].any())
+    run.until(lambda: not pool.read().seen.ongoing[0, 0, GONE].any())
     left = pool.read().seen.flows[0, 0].copy()
-    run.until(lambda _: (pool.read().seen.flows[0, 0] - left >= 2)[eligible[0]].all())
+    run.until(lambda: (pool.read().seen.flows[0, 0] - left >= 2)[eligible[0]].all())
     assert not (pool.read().seen.flows[0, 0] - left)[GONE].any()
     pool.apply(PoolCommands(eligible=np.ones_like(eligible)))
-    run.until(lambda _: (pool.read().seen.flows[0, 0] - left >= 2).all())
+    run.until(lambda: (pool.read().seen.flows[0, 0] - left >= 2).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from dcgym.backends.emulation.pool.backend import EmulatedPool
-from dcgym.backends.records import EVENT_RECORDS, FLOWS, OPEN_FLOWS, SUMMARY
+from dcgym.backends.records import EVENT_RECORDS, OPEN_FLOWS, SUMMARY
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing import (
     DataPlane,
@@ -26,6 +26,7 @@ from dcgym.tasks.balancing import (
 from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.traffic.http import Application, Stage
 from dcgym.traffic.sizes import exponential
+from tests.support.episodes import Episode
 
 pytestmark = pytest.mark.emulation
 
@@ -51,28 +52,8 @@ def scenario(*events: Event, **data_plane: Any) -> Scenario:
     return Scenario("vips", pool, Workload(applications), plane, events)
 
 
-class Run:
-    """An episode, which goes on until something is seen.
-
-    Attributes:
-        flows: Records of the flows that have ended.
-    """
-
-    def __init__(self, pool: EmulatedPool, *rules: str) -> None:
-        self._pool, self._step = pool, 0
-        pool.reset([1])
-        pool.apply(PoolCommands(rules=rules or "sed"))
-        self.flows = pool.records(FLOWS)
-
-    def until(self, is_seen: Callable[[], Any]) -> None:
-        """Go on until this is so."""
-        for _ in range(250):
-            self._step += 1
-            self._pool.advance(self._step * 100 * MS)
-            self.flows = np.concatenate([self.flows, self._pool.records(FLOWS)])
-            if is_seen():
-                return
-        raise AssertionError(f"not seen in {self._step * 100} ms: {self.counts(None)}")
+class Run(Episode):
+    """An episode of flows of two applications."""
 
     def until_each(self, count: int) -> None:
         """Go on until so many flows of either application have ended."""
@@ -91,7 +72,7 @@ class Run:
 
     def placed(self) -> npt.NDArray[Any]:
         """Return the flows that each front end has placed on each server."""
-        return self._pool.read().seen.flows[0]
+        return self.pool.read().seen.flows[0]
 
 
 @contextlib.contextmanager

@@ -61,6 +61,7 @@ struct Config : FlowWorkload {
 
     // Each virtual address at each balancer, balancer by balancer.
     size_t frontends() const { return balancers * members.size(); }
+    size_t frontend(size_t balancer, size_t vip) const { return balancer * members.size() + vip; }
     size_t balancer_of(size_t frontend) const { return frontend / members.size(); }
     size_t vip_of(size_t frontend) const { return frontend % members.size(); }
 };

@@ -127,7 +127,7 @@ uint16_t Simulation::edge(const Flow &flow) const {
     const uint64_t bits = dcgym_mix(flow.hash);
     const uint32_t n = config_->balancers, vip = config_->vips_asked[flow.application];
     const auto frontend = [&](uint32_t balancer) {
-        return static_cast<uint16_t>(balancer * config_->members.size() + vip);
+        return static_cast<uint16_t>(config_->frontend(balancer, vip));
     };
     const uint16_t first = frontend(dcgym_scale(static_cast<uint32_t>(bits >> 32), n));
     if (frontends_[first].up)
@@ -172,7 +172,7 @@ void Simulation::apply(const ScheduledChange &change) {
             break;
         case Change::balancer_recovery:
             for (size_t vip = 0; vip < config_->members.size(); vip++)
-                frontends_[target * config_->members.size() + vip].up = true;
+                frontends_[config_->frontend(target, vip)].up = true;
             break;
         case Change::rate:
             source_.change_rate(target, change.value, now_ns_, queue_);
@@ -252,7 +252,7 @@ void Simulation::fail_balancer(uint32_t target) {
             flows_[id].tracked = flows_[id].connected = flows_[id].counted = false;
     tables_[target].clear();
     for (size_t vip = 0; vip < config_->members.size(); vip++) {
-        Frontend &frontend = frontends_[target * config_->members.size() + vip];
+        Frontend &frontend = frontends_[config_->frontend(target, vip)];
         frontend.up = false;
         frontend.restart();
     }
@@ -274,8 +274,8 @@ void Simulation::refresh_pools() {
         for (size_t i = 0; i < servers_.size(); i++)
             if (servers_[i].takes_flows() && config_->members[vip][i])
                 pool.push_back(static_cast<uint16_t>(i));
-        for (size_t at = vip; at < frontends_.size(); at += config_->members.size())
-            frontends_[at].set_pool(pool);
+        for (size_t balancer = 0; balancer < config_->balancers; balancer++)
+            frontends_[config_->frontend(balancer, vip)].set_pool(pool);
     }
 }
 
