@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -162,12 +163,12 @@ def check_list(field: str, value: object, allowed: str, sizes: Collection[int] =
         sizes: How many items there may be; any number of them if empty.
     """
     items = as_python(value)
-    is_list = isinstance(items, Sequence) and not isinstance(items, str | bytes | bytearray)
-    if not is_list or (sizes and len(items) not in sizes):  # type: ignore[arg-type]
+    is_text = isinstance(items, str | bytes | bytearray)
+    if not isinstance(items, Sequence) or is_text or (sizes and len(items) not in sizes):
         raise ConfigError(field, value, allowed)
-    if len(items) > MOST_VALUES:  # type: ignore[arg-type]  # Such as a range, which holds nothing.
+    if len(items) > MOST_VALUES:  # Such as a range, which holds nothing.
         raise ConfigError(field, value, f"{allowed}, of at most {MOST_VALUES:,} items")
-    return list(items)  # type: ignore[call-overload,no-any-return]
+    return list(items)
 
 
 def check_text(field: str, value: object, allowed: str | Iterable[object] = "a name (text)") -> str:
@@ -213,7 +214,7 @@ def as_name(text: str, longest: int = LONGEST_NAME) -> str:
     return name.encode()[:_MOST_NAME_BYTES].decode(errors="ignore") or "_"
 
 
-def check_in(field: str, value: _Value, choices: Collection[Any]) -> _Value:
+def check_in(field: str, value: _Value, choices: Collection[object]) -> _Value:
     """Return the value if it is one of the choices, else raise ConfigError with a suggestion.
 
     Args:
@@ -227,9 +228,7 @@ def check_in(field: str, value: _Value, choices: Collection[Any]) -> _Value:
     return value
 
 
-def check_keys(
-    mapping: Mapping[str, object], allowed: Collection[str], where: str
-) -> Mapping[str, object]:
+def check_keys(mapping: object, allowed: Collection[str], where: str) -> Mapping[str, object]:
     """Return the mapping if each of its keys is allowed, else raise ConfigError.
 
     Args:
@@ -261,17 +260,18 @@ def check_arguments(given: Mapping[str, object], allowed: Collection[str]) -> No
             raise UnexpectedArgument(field, value, sorted(allowed), hint)
 
 
-def plain(value: Any) -> Any:
-    """Return a value with Python's numbers and lists for NumPy's, in mappings and lists, too.
+def plain(values: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a mapping with Python's numbers and lists for NumPy's, in mappings and lists, too.
 
     Args:
-        value: Anything. It is returned itself where nothing in it is NumPy's.
+        values: The mapping. It is returned itself where nothing in it is NumPy's.
 
     >>> import numpy as np
     >>> plain({"k": np.int64(4), "loads": np.array([0.5, 0.8])})
     {'k': 4, 'loads': [0.5, 0.8]}
     """
-    return _each(value, as_python, {})
+    made: Mapping[str, object] = _each(values, as_python, {})
+    return made
 
 
 def read_numbers(instance: DataclassInstance) -> None:
@@ -293,7 +293,7 @@ def read_numbers(instance: DataclassInstance) -> None:
             object.__setattr__(instance, name, number)
 
 
-def read_arguments(make: Callable[..., object], given: Mapping[str, Any]) -> dict[str, Any]:
+def read_arguments(make: Callable[..., object], given: Mapping[str, object]) -> dict[str, Any]:
     """Return arguments of a function with their numbers as `read_numbers` makes them.
 
     Args:
@@ -353,7 +353,9 @@ def _number(value: object, *, is_whole: bool, unit: Callable[[object, str], int]
     return value
 
 
-def _each(value: Any, read: Reader, seen: dict[int, tuple[object, object]], depth: int = 0) -> Any:
+def _each(
+    value: object, read: Reader, seen: dict[int, tuple[object, object]], depth: int = 0
+) -> Any:
     """Return a value with every part that is no mapping, list or tuple read; itself if all stay."""
     known = seen.get(id(value))
     if known is not None:  # What refers to itself has no end, what is shared is read once.
@@ -361,16 +363,14 @@ def _each(value: Any, read: Reader, seen: dict[int, tuple[object, object]], dept
     if value.__class__ in PLAIN or depth > _DEEPEST:
         return read(value)
     seen[id(value)] = (value, value)
-    items: Any = as_python(value)
-    found: Any
+    items = as_python(value)
+    found: object
     if isinstance(items, Mapping):
-        found = {key: _each(one, read, seen, depth + 1) for key, one in items.items()}
-        if all(found[key] is one for key, one in items.items()):
-            found = items
-    elif type(items) in (list, tuple):
-        found = type(items)(_each(one, read, seen, depth + 1) for one in items)
-        if all(one is other for one, other in zip(found, items, strict=True)):
-            found = items
+        made = {key: _each(one, read, seen, depth + 1) for key, one in items.items()}
+        found = items if all(made[key] is one for key, one in items.items()) else made
+    elif type(items) is list or type(items) is tuple:
+        parts = type(items)(_each(one, read, seen, depth + 1) for one in items)
+        found = items if all(map(operator.is_, parts, items)) else parts
     else:
         found = read(items)
     seen[id(value)] = (value, found)

@@ -71,7 +71,7 @@ _MAGIC = {
 
 
 def load_mapping(
-    source: str | Path | Mapping[str, Any], field: str = "config", kinds: Sequence[str] = ()
+    source: str | Path | Mapping[str, object], field: str = "config", kinds: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return a configuration as a dict of its own.
 

@@ -26,12 +26,12 @@ __all__ = [
     "Action",
     "AnyAction",
     "BoundPolicy",
+    "Drawing",
     "FloatArray",
     "Info",
     "Observation",
     "Overrides",
     "Policy",
-    "Task",
     "task_of",
 ]
 
@@ -79,16 +79,6 @@ class Policy(Protocol):
         ...
 
 
-class Task(Protocol):
-    """What any policy may know of a task.
-
-    Attributes:
-        family: Family of the policies that act in it.
-    """
-
-    family: str
-
-
 _Task = TypeVar("_Task")
 
 
@@ -124,6 +114,20 @@ class BoundPolicy(Generic[_Task]):
         if self._task is None:
             raise ConfigError("env", None, f"an environment: call {self.name}.bind(env) first")
         return self._task
+
+
+class Drawing:
+    """What the policies called "random" have beside that of their family: a generator.
+
+    Args:
+        seed: Its seed.
+    """
+
+    name = "random"
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self._generator = np.random.default_rng(seed)
 
 
 def task_of(env: object) -> object:

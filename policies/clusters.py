@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any
 
 from dcgym.errors import ConfigError, MissingDependency
@@ -57,7 +58,7 @@ def check_address(address: object) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def attach(address: str, extra: str) -> tuple[Any, bool]:
+def attach(address: str, extra: str) -> tuple[ModuleType, bool]:
     """Return Ray, attached to a cluster, and whether that was done here.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from dcgym.config import read_numbers
 from dcgym.errors import ConfigError, suggest
@@ -74,7 +74,7 @@ class TrainingOptions:
         read_numbers(self)
 
 
-EnvConfig: TypeAlias = Mapping[str, Any]
+EnvConfig: TypeAlias = Mapping[str, object]
 """Arguments of `make_env`."""
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from dcgym.config import check_int
 from dcgym.errors import ConfigError, suggest
 from dcgym.policies.accelerators import (
@@ -22,7 +20,7 @@ from dcgym.policies.balancing import (
     RulePolicy,
     UtilisationPolicy,
 )
-from dcgym.policies.base import Overrides, Policy, Task, task_of
+from dcgym.policies.base import Overrides, Policy, task_of
 from dcgym.policies.congestion.classic import (
     FairSharePolicy,
     FixedSharePolicy,
@@ -109,7 +107,7 @@ def make_policy(
         )
         raise ConfigError("policy", name, allowed)
     if env is not None:
-        family = cast(Task, task_of(env)).family
+        family = getattr(task_of(env), "family", None)
     seed = check_int("seed", seed, 0)
     policy = build_policy(name, _find(name, family), seed, params)
     return policy if env is None else policy.bind(env)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +46,7 @@ def read_seeds(
     """
     if isinstance(seeds, int | np.integer):
         first = check_int("seeds", seeds, 0, MOST_SEED)
-        given: list[Any] = [(first + env) % (MOST_SEED + 1) for env in range(n_envs)]
+        given: list[object] = [(first + env) % (MOST_SEED + 1) for env in range(n_envs)]
     else:
         given = _one_each("seeds", seeds, n_envs, "whole numbers of 0 or more")
     drawn = [0 if one is None else check_int("seeds", one, 0, MOST_SEED) for one in given]
@@ -67,18 +66,19 @@ def read_device_episodes(
     Raises:
         ConfigError: There is not one for each copy, or a seed or a rate is not allowed.
     """
-    found = _one_each("episodes", episodes, n_envs, "DeviceEpisodes")
-    if not all(one is None or isinstance(one, DeviceEpisode) for one in found):
+    given = _one_each("episodes", episodes, n_envs, "DeviceEpisodes")
+    found = [one for one in given if one is None or isinstance(one, DeviceEpisode)]
+    if len(found) < n_envs:
         raise ConfigError("episodes", episodes, f"{n_envs} DeviceEpisodes")
     seeds, mask = read_seeds([None if one is None else one.seed for one in found], n_envs)
-    given = [None if one is None else one.rate_per_s for one in found]
-    rates = np.array([rate_per_s if rate is None else rate for rate in given], np.float64)
+    asked = [None if one is None else one.rate_per_s for one in found]
+    rates = np.array([rate_per_s if rate is None else rate for rate in asked], np.float64)
     if not np.isfinite(rates).all() or (rates < 0).any():
-        raise ConfigError("rate_per_s", given, "finite numbers of 0 or more")
+        raise ConfigError("rate_per_s", asked, "finite numbers of 0 or more")
     return seeds, rates, mask
 
 
-def _one_each(name: str, given: object, n_envs: int, what: str) -> list[Any]:
+def _one_each(name: str, given: object, n_envs: int, what: str) -> list[object]:
     """Return what a sequence holds for each copy."""
     found = list(given) if isinstance(given, Iterable) else []
     if len(found) != n_envs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,7 @@ class Placement(Lifecycle, Protocol):
     def n_envs(self) -> int:
         """Number of copies."""
 
-    def reset(
-        self, env: int, table: VipTable, used: npt.NDArray[np.integer[Any]] | None = None
-    ) -> None:
+    def reset(self, env: int, table: VipTable, used: npt.NDArray[np.uint32] | None = None) -> None:
         """Begin anew in a copy with these VIPs, all of them on the muxes.
 
         Args:

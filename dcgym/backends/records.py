@@ -52,7 +52,7 @@ class Fidelity:
 
     status: str = "ok"
     reasons: tuple[str, ...] = ()
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, object] = field(default_factory=dict)
 
     def to_dict(self) -> Record:
         """Return it as a record of a run holds it."""

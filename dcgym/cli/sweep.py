@@ -227,7 +227,7 @@ def read_axes(settings: Sequence[str]) -> dict[str, list[object]]:
     return axes
 
 
-def _axes(content: Any) -> dict[str, list[object]]:
+def _axes(content: Path | Mapping[str, object]) -> dict[str, list[object]]:
     """Return the axes of a file, where an argument that does not vary may stand alone."""
     axes = load_mapping(content, "set")
     return {path: values if isinstance(values, list) else [values] for path, values in axes.items()}

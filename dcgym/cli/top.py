@@ -9,10 +9,9 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -23,6 +22,7 @@ from rich.text import Text
 
 from dcgym.backends.emulation.session.runs import choose_run
 from dcgym.backends.emulation.watch import RunView
+from dcgym.backends.records import Record
 from dcgym.cli.console import UNBOUNDED, table_console
 from dcgym.config import check_range
 
@@ -34,12 +34,10 @@ FEWEST_ROWS = 4
 # Lines that are neither of a port nor of a host: titles, heads, borders.
 FIXED_LINES = 16
 
-Sample = Mapping[str, Any]
-
 
 def samples(
     run: str | None, period_s: float, is_over: Callable[[float], bool] | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Record]:
     """Yield a sample each period, the first one after it; ends when nobody asks for more.
 
     Args:
@@ -121,7 +119,7 @@ def print_once(run: str | None, period_s: float) -> None:
     console.print(draw(next(samples(run, period_s)), console.width))
 
 
-def draw(sample: Sample, columns: int, lines: int = 1000) -> RenderableType:
+def draw(sample: Record, columns: int, lines: int = 1000) -> RenderableType:
     """Return the picture of a sample; of long tables the busiest rows, to fit into the lines.
 
     Args:
@@ -139,7 +137,7 @@ def draw(sample: Sample, columns: int, lines: int = 1000) -> RenderableType:
     )
 
 
-def _head(sample: Sample, columns: int) -> Text:
+def _head(sample: Record, columns: int) -> Text:
     loop = sample["loop"]
     wanted = f"{loop['interval_ms']:.0f} ms" if loop["interval_ms"] else "free-running"
     late, worst = loop["late_steps"], loop["worst_overrun_ms"]
@@ -167,7 +165,7 @@ def _head(sample: Sample, columns: int) -> Text:
     return text
 
 
-def _ports(sample: Sample, columns: int, rows: int) -> Table:
+def _ports(sample: Record, columns: int, rows: int) -> Table:
     ports = sorted(
         sample["ports"],
         key=lambda p: (p["backlog_bytes"] / p["queue_bytes"], p["load"]),
@@ -192,7 +190,7 @@ def _ports(sample: Sample, columns: int, rows: int) -> Table:
     return _fitted(title, headings, found, columns)
 
 
-def _hosts(sample: Sample, columns: int, rows: int) -> Table:
+def _hosts(sample: Record, columns: int, rows: int) -> Table:
     hosts = sorted(sample["hosts"], key=lambda h: h["sent_bps"] + h["goodput_bps"], reverse=True)
     found = [
         (

@@ -20,6 +20,7 @@ from dcgym.yaml_text import parse_yaml
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
     from dcgym.traffic import Plan
+    from dcgym.traffic.analysis.summary import LoadSummary
 
 __all__ = ["read_spec", "traffic_app"]
 
@@ -78,19 +79,18 @@ def show(
     _check_outputs(save, plot)
     network = make_topology(read_spec(topology, TOPOLOGY))
     made = make_plan(read_spec(plan, PLAN), network, seed)
-    summary: dict[str, Any] = {**summarise_plan(made, network)}
-    if isinstance(made, AppPlan):
-        summary["apps"] = made.rows()
+    summary = summarise_plan(made, network)
+    apps = {"apps": made.rows()} if isinstance(made, AppPlan) else {}
     if save is not None:
         made.save(save)
     if plot is not None:
         draw_plan(made, network, plot)
     if as_json:
-        print_json(summary)
+        print_json({**summary, **apps})
     else:
         _print_summary(summary, network)
         _print_pairs(made, summary["load"], network)
-        print_apps(summary.get("apps", []))
+        print_apps(apps.get("apps", []))
 
 
 def _check_outputs(save: Path | None, plot: Path | None) -> None:
@@ -102,7 +102,7 @@ def _check_outputs(save: Path | None, plot: Path | None) -> None:
         check_output(plot, "plot", PICTURES)
 
 
-def read_spec(text: str, kind: str) -> str | Mapping[str, Any]:
+def read_spec(text: str, kind: str) -> str | Mapping[str, object]:
     """Return a mapping if the text is one in YAML's braces, or the path of a .yaml file.
 
     Args:
@@ -143,7 +143,7 @@ def _print_summary(summary: Mapping[str, Any], topology: Topology) -> None:
     console.print(table)
 
 
-def _print_pairs(plan: Plan, load: Mapping[str, Any] | None, topology: Topology) -> None:
+def _print_pairs(plan: Plan, load: LoadSummary | None, topology: Topology) -> None:
     """Print who sends how much to whom, with the load of the hosts' links at the edges."""
     from dcgym.traffic.analysis.summary import pair_bytes
 

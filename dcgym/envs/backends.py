@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dcgym.backends.base import Capabilities, is_backend, made_by
 from dcgym.backends.options import Values
@@ -43,7 +43,7 @@ class Named:
     options: Values = field(default_factory=dict)
 
 
-def stated_capabilities(spec: object, makers: Registry[Any]) -> Capabilities | None:
+def stated_capabilities(spec: object, makers: Registry[Maker[Needs, Made]]) -> Capabilities | None:
     """Return what a backend says that it can do before one is made; None where nobody says it.
 
     Args:
@@ -101,8 +101,7 @@ def _imported(spec: object) -> object:
         return spec
     module, _, name = spec.partition(":")
     with _refused_as(spec):
-        found: object = getattr(importlib.import_module(module), name)
-    return found
+        return getattr(importlib.import_module(module), name)
 
 
 def topology_of(backend: object) -> Topology | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from multiprocessing import current_process
-from typing import Any
 
 import gymnasium as gym
 
@@ -24,7 +23,7 @@ __all__ = ["DcgymClass", "benchmarl_task"]
 ENDLESS_STEPS = 1_000_000
 
 
-class DcgymClass(PettingZooClass):  # type: ignore[misc]
+class DcgymClass(PettingZooClass):
     """A task of BenchMARL; `benchmarl_task` makes it.
 
     Where nobody names an ``action``, the algorithm gets the kind that it takes. An agent that would
@@ -32,8 +31,8 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
     """
 
     def get_env_fun(
-        self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any
-    ) -> Callable[[], Any]:
+        self, num_envs: int, continuous_actions: bool, seed: int | None, device: object
+    ) -> Callable[[], PettingZooWrapper]:
         """Return what makes the environment of one worker.
 
         Args:
@@ -79,11 +78,11 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
         """Tell that there is a state for centralised critics."""
         return True
 
-    def has_render(self, env: Any) -> bool:
+    def has_render(self, env: PettingZooWrapper) -> bool:
         """Tell whether pictures were asked for."""
         return self.config.get("render_mode") is not None
 
-    def max_steps(self, env: Any) -> int:
+    def max_steps(self, env: PettingZooWrapper) -> int:
         """Return the steps of an episode that is evaluated.
 
         Args:
@@ -99,7 +98,7 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
         """Return the name of the family in results."""
         return "dcgym"
 
-    def _config(self, is_continuous: bool) -> Mapping[str, Any] | None:
+    def _config(self, is_continuous: bool) -> Mapping[str, object] | None:
         """Return the configuration whose actions are of a kind, None where there is none."""
         if _is_continuous(self.config) == is_continuous:
             return dict(self.config)
@@ -112,7 +111,7 @@ class DcgymClass(PettingZooClass):  # type: ignore[misc]
             return None
 
 
-def benchmarl_task(env: str, **arguments: Any) -> DcgymClass:
+def benchmarl_task(env: str, **arguments: object) -> DcgymClass:
     """Return a task for BenchMARL's `Experiment`.
 
     Args:
@@ -131,7 +130,7 @@ def benchmarl_task(env: str, **arguments: Any) -> DcgymClass:
     return DcgymClass(name=env_id_of(config).rpartition("/")[2], config=config)
 
 
-def _choosing_once(config: Mapping[str, Any]) -> TaskParallelEnv | HeadsEnv:
+def _choosing_once(config: Mapping[str, object]) -> TaskParallelEnv | HeadsEnv:
     """Return an environment whose agents choose one thing each, or numbers.
 
     Raises:
@@ -146,7 +145,7 @@ def _choosing_once(config: Mapping[str, Any]) -> TaskParallelEnv | HeadsEnv:
     return env
 
 
-def _is_continuous(config: Mapping[str, Any]) -> bool:
+def _is_continuous(config: Mapping[str, object]) -> bool:
     made = _choosing_once(config)
     made.close()
     return isinstance(made.action_space(made.possible_agents[0]), gym.spaces.Box)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from dcgym.backends.records import Record
-from dcgym.envs.bindings.base import AnyBinding, Binding
+from dcgym.envs.bindings.base import AnyBinding, Binding, BoundTask
 from dcgym.envs.drawn_spaces import LargestSpaces, stacked
 from dcgym.envs.drawn_systems import AgentActions, DrawnEpisode, DrawnStates, DrawnSystems
 from dcgym.envs.system import System
@@ -99,7 +99,7 @@ def largest_rows(system: System) -> RowLayout | None:
     return rows
 
 
-class DrawnBinding(Binding[Any, DrawnEpisode, AgentActions, DrawnStates]):
+class DrawnBinding(Binding[BoundTask, DrawnEpisode, AgentActions, DrawnStates], Generic[Settings]):
     """Copies of a task whose settings differ, each a system of its own.
 
     Args:
@@ -113,7 +113,7 @@ class DrawnBinding(Binding[Any, DrawnEpisode, AgentActions, DrawnStates]):
 
     nothing: AgentActions = ()
 
-    def __init__(self, bind: Bind[Any], settings: TaskSettings, n_envs: int) -> None:
+    def __init__(self, bind: Bind[Settings], settings: Settings, n_envs: int) -> None:
         self._bind, self._settings = bind, settings
         self._draws = Draws(settings.randomise, settings.drawn_fields)
         self._name = ""
@@ -138,9 +138,9 @@ class DrawnBinding(Binding[Any, DrawnEpisode, AgentActions, DrawnStates]):
         """Return the system of a copy's episode; the largest one before the first."""
         return self._systems.inner(env)
 
-    def task(self, env: int = 0) -> Any:
+    def task(self, env: int = 0) -> BoundTask:
         """Return the task of a copy's episode; that of the largest draw before the first."""
-        return self.inner(env).task()
+        return self.inner(env).binding.task()
 
     def bound(self, max_steps: int | None) -> bool:
         """Give the following episodes so many steps; None for no limit."""
@@ -150,7 +150,7 @@ class DrawnBinding(Binding[Any, DrawnEpisode, AgentActions, DrawnStates]):
         return False
 
     def episodes(
-        self, seeds: Sequence[int | None], options: Mapping[str, Any]
+        self, seeds: Sequence[int | None], options: Mapping[str, object]
     ) -> list[DrawnEpisode | None]:
         """Return the seeds, and the options of each copy."""
         return [None if seed is None else (seed, options) for seed in seeds]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import gymnasium as gym
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.envs.system import System
-from dcgym.envs.values import Info, Mask
+from dcgym.envs.values import Mask, Stacked, Told
 from dcgym.errors import ConfigError
 from dcgym.tasks.balancing.task import BalancingTask
 from dcgym.tasks.common.actions import action_array
@@ -70,7 +69,7 @@ class LargestSpaces:
         made[self._places(own)[1]] = True
         return made
 
-    def own_action(self, own: System, action: Any) -> Any:
+    def own_action(self, own: System, action: object) -> object:
         """Return what of an action is a system's; an action of the system's own space as it is.
 
         Args:
@@ -124,7 +123,7 @@ class LargestSpaces:
             high[at] = np.maximum(high[at], one.observation_space.high)
         return gym.spaces.Box(low, high, dtype=np.float32)
 
-    def _action_space(self, n_actions: int) -> gym.Space[Any]:
+    def _action_space(self, n_actions: int) -> gym.Space[object]:
         space = self.system.action_space
         if not isinstance(space, gym.spaces.Box) or space.shape == (n_actions,):
             return space
@@ -151,24 +150,24 @@ def _action_labels(system: System) -> list[str]:
     return [str(at) for at in range(size)]
 
 
-def stacked(infos: Sequence[Info]) -> Info:
+def stacked(infos: Sequence[Told]) -> Stacked:
     """Return infos of several systems of one copy each as one, (E, ...); zeros fill what lacks.
 
     Args:
         infos: Arrays of shape (1, ...) by name, or mappings of such.
     """
     names = dict.fromkeys(name for info in infos for name in info)
-    made: Info = {}
+    made: Stacked = {}
     for name in names:
         own = [info.get(name) for info in infos]
         if any(isinstance(one, Mapping) for one in own):
-            made[name] = stacked([one or {} for one in own])
+            made[name] = stacked([one if isinstance(one, Mapping) else {} for one in own])
         else:
             made[name] = _padded([None if one is None else np.asarray(one) for one in own])
     return made
 
 
-def _padded(arrays: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any]:
+def _padded(arrays: Sequence[npt.NDArray[np.generic] | None]) -> npt.NDArray[np.generic]:
     known = [one for one in arrays if one is not None]
     if len(known) == len(arrays) and len({one.shape for one in known}) == 1:
         return np.concatenate(known)

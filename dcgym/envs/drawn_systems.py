@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from dcgym.envs.values import Mask, TimeArray
 __all__ = ["AgentActions", "DrawnEpisode", "DrawnStates", "DrawnSystems"]
 
 T = TypeVar("T")
-AgentActions: TypeAlias = Sequence[list[Any]]
+AgentActions: TypeAlias = Sequence[list[object]]
 """The actions of each copy's agents; none where nothing is done."""
-DrawnEpisode: TypeAlias = tuple[int, Mapping[str, Any]]
+DrawnEpisode: TypeAlias = tuple[int, Mapping[str, object]]
 """The seed and the options of a copy's episode."""
 
 
@@ -62,7 +62,7 @@ class DrawnSystems:
         """Return the system of a copy's episode; the largest one before the first."""
         return self._inner[env] or self._largest
 
-    def reset(self, episodes: Sequence[tuple[int, Mapping[str, Any]] | None]) -> None:
+    def reset(self, episodes: Sequence[tuple[int, Mapping[str, object]] | None]) -> None:
         """Draw the configuration of each copy that has a seed, and begin its episode."""
         for env, one in enumerate(episodes):
             if one is not None:
@@ -92,8 +92,7 @@ class DrawnSystems:
 
     def records(self, kind: RecordKind[T], env: int) -> T:
         """Return what is recorded of a copy."""
-        found: T = self.inner(env).running.records(kind, 0)
-        return found
+        return self.inner(env).running.records(kind, 0)
 
     def close(self) -> None:
         """End all of them."""

@@ -12,6 +12,7 @@ import gymnasium as gym
 from dcgym.config import check_in, check_keys
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
+from dcgym.envs.values import FloatArray, Mask, Observation
 from dcgym.errors import ConfigError
 from dcgym.files import check_nesting
 from dcgym.tasks.common.presets import read_config
@@ -40,10 +41,10 @@ DEFAULT_ENV = "dcgym/CongestionControl-v2"
 
 _ID = re.compile(r"([\w.-]+/)?[\w.-]+-v\d+")
 
-ConfigSpec = str | Path | Mapping[str, Any]
+ConfigSpec = str | Path | Mapping[str, object]
 
 
-def make_env(config: ConfigSpec | None = None, **overrides: Any) -> gym.Env[Any, Any]:
+def make_env(config: ConfigSpec | None = None, **overrides: object) -> gym.Env[Observation, object]:
     """Build an environment of one agent with Gymnasium's wrappers.
 
     Args:
@@ -61,8 +62,8 @@ def make_env(config: ConfigSpec | None = None, **overrides: Any) -> gym.Env[Any,
 
 
 def make_vec_env(
-    config: ConfigSpec | None, num_envs: int, **overrides: Any
-) -> gym.vector.VectorEnv[Any, Any, Any]:
+    config: ConfigSpec | None, num_envs: int, **overrides: object
+) -> gym.vector.VectorEnv[Observation, object, FloatArray | Mask]:
     """Build a vector environment: one call steps all of its copies.
 
     Args:
@@ -82,7 +83,7 @@ def make_vec_env(
     return gym.make_vec(environment.id, num_envs, "vector_entry_point", **arguments)
 
 
-def parallel_env(config: ConfigSpec | None = None, **overrides: Any) -> TaskParallelEnv:
+def parallel_env(config: ConfigSpec | None = None, **overrides: object) -> TaskParallelEnv:
     """Build an environment of several agents, a PettingZoo `ParallelEnv`.
 
     Args:
@@ -101,7 +102,7 @@ def parallel_env(config: ConfigSpec | None = None, **overrides: Any) -> TaskPara
     return TaskParallelEnv(environment.id, **arguments)
 
 
-def make_session(config: ConfigSpec | None = None, **overrides: Any) -> Session:
+def make_session(config: ConfigSpec | None = None, **overrides: object) -> Session:
     """Build what the faces stand on: one copy with every agent that the environment can have.
 
     Args:
@@ -130,7 +131,7 @@ def form_of(environment: Environment, arguments: Mapping[str, object]) -> AgentF
     return several
 
 
-def env_id_of(arguments: Mapping[str, Any]) -> str:
+def env_id_of(arguments: Mapping[str, object]) -> str:
     """Return the id that a configuration's ``env`` names; "dcgym/" may be left out.
 
     Args:
@@ -192,7 +193,7 @@ def argument_names(env_id: str) -> list[str]:
     return find_environment(env_id).single.arguments
 
 
-def default_of(env_id: str, argument: str) -> Any:
+def default_of(env_id: str, argument: str) -> object:
     """Return what an environment takes where it is not told an argument.
 
     Args:
@@ -208,7 +209,7 @@ def default_of(env_id: str, argument: str) -> Any:
     return defaults[argument]
 
 
-def interval_of(arguments: Mapping[str, Any]) -> Duration:
+def interval_of(arguments: Mapping[str, object]) -> Duration:
     """Return the control interval of a configuration, or the mean length of its steps.
 
     Args:
@@ -236,7 +237,7 @@ def _full_id(name: object) -> object:
 
 
 def _read(
-    config: ConfigSpec | None, overrides: Mapping[str, Any]
+    config: ConfigSpec | None, overrides: Mapping[str, object]
 ) -> tuple[Environment, dict[str, Any]]:
     """Return the environment that a configuration names, and its arguments."""
     arguments = {} if config is None else read_config(config)

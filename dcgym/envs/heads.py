@@ -8,7 +8,7 @@ they learn acts as one policy of the balancer.
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import SupportsInt, TypeGuard
 
 import gymnasium as gym
 import numpy as np
@@ -23,7 +23,7 @@ from dcgym.tasks.common.rows import RowLayout, row_inputs, rows_of
 __all__ = ["HeadsEnv"]
 
 
-class HeadsEnv(ParallelEnv):  # type: ignore[misc]
+class HeadsEnv(ParallelEnv):
     """An environment with an agent for each row of each agent of another one.
 
     Attributes:
@@ -60,11 +60,11 @@ class HeadsEnv(ParallelEnv):  # type: ignore[misc]
         self.observation_spaces = {
             agent: gym.spaces.Box(low, high, shape, np.float32) for agent in self.possible_agents
         }
-        self.action_spaces: dict[str, gym.Space[Any]] = {
+        self.action_spaces: dict[str, gym.Space[object]] = {
             agent: gym.spaces.Discrete(levels) for agent in self.possible_agents
         }
 
-    def observation_space(self, agent: str) -> gym.Space[Any]:
+    def observation_space(self, agent: str) -> gym.Space[object]:
         """Return the observation space of a head.
 
         Args:
@@ -72,7 +72,7 @@ class HeadsEnv(ParallelEnv):  # type: ignore[misc]
         """
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> gym.Space[Any]:
+    def action_space(self, agent: str) -> gym.Space[object]:
         """Return the action space of a head.
 
         Args:
@@ -81,7 +81,7 @@ class HeadsEnv(ParallelEnv):  # type: ignore[misc]
         return self.action_spaces[agent]
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
+        self, seed: int | None = None, options: dict[str, object] | None = None
     ) -> tuple[Observations, Infos]:
         """Begin an episode.
 
@@ -94,7 +94,7 @@ class HeadsEnv(ParallelEnv):  # type: ignore[misc]
         return self._read(observations), {agent: {} for agent in self.agents}
 
     def step(
-        self, actions: dict[str, Any]
+        self, actions: dict[str, SupportsInt]
     ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         """Put the levels in force, and return what it led to; heads share their agent's reward.
 
@@ -135,7 +135,7 @@ class HeadsEnv(ParallelEnv):  # type: ignore[misc]
         return dict(zip(self.possible_agents, heads, strict=True))
 
 
-def _is_level_a_row(space: gym.Space[Any], rows: RowLayout) -> TypeGuard[gym.spaces.MultiDiscrete]:
+def _is_level_a_row(space: object, rows: RowLayout) -> TypeGuard[gym.spaces.MultiDiscrete]:
     return isinstance(space, gym.spaces.MultiDiscrete) and (
         space.nvec.tolist() == [space.nvec.flat[0]] * rows.n_rows
     )

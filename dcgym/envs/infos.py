@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.envs.values import Info, Mask
+from dcgym.envs.values import Info, Mask, Stacked, Told
 
 __all__ = [
     "NO_VALUE",
@@ -54,7 +54,7 @@ NO_VALUE = NoValue("nan")
 """The only one: copies and pickles are the same object."""
 
 
-class ValueArray(npt.NDArray[Any]):
+class ValueArray(npt.NDArray[np.generic]):
     """An array in which NaN equals itself by ``==``, and so for `numpy.allclose`: see `NoValue`."""
 
     def __eq__(self, other: object) -> Any:
@@ -74,7 +74,7 @@ def shaped(info: Info, form: str) -> Info:
     return flattened(info) if form == "flat" else _with_no_values(info)
 
 
-def flattened(info: Mapping[str, Any]) -> dict[str, float]:
+def flattened(info: Mapping[str, object]) -> Info:
     """Return the numbers of an info by path, such as ``metrics/queue``; arrays are left out.
 
     They are NumPy's, which Python takes for its own: TorchRL asks them for their type.
@@ -90,7 +90,7 @@ def flattened(info: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _with_no_values(info: Info) -> Info:
+def _with_no_values(info: dict[str, Any]) -> Info:
     """Put `NO_VALUE` where a metric is NaN, which nothing else can be; in place, as infos are new.
 
     Arrays that may hold NaN are each a `ValueArray`.
@@ -102,29 +102,29 @@ def _with_no_values(info: Info) -> Info:
     return info
 
 
-def masked(infos: Mapping[str, Any], present: Mask) -> Info:
+def masked(infos: Told, present: Mask) -> Stacked:
     """Return infos as Gymnasium's vector environments do: a mask beside each value.
 
     Args:
         infos: Values of all slots, (n, ...); 0 or None replaces those of slots without one.
         present: Which slots have values, (n,).
     """
-    made: Info = {}
+    made: Stacked = {}
     for name, value in infos.items():
         if isinstance(value, Mapping):
             made[name] = masked(value, present)
         elif present.all():
             made[name] = value
         else:
-            made[name] = (
+            made[name] = filled = (
                 np.zeros_like(value) if value.dtype != object else np.full(len(value), None)
             )
-            made[name][present] = value[present]
+            filled[present] = value[present]
         made[f"_{name}"] = present.copy()
     return made
 
 
-def flat_columns(infos: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+def flat_columns(infos: Told) -> dict[str, npt.NDArray[np.float64]]:
     """Return the numbers of stacked infos by path, (n,) each; arrays of a slot are left out.
 
     Args:
@@ -152,7 +152,7 @@ def of_slot(infos: Mapping[str, Any], slot: int | np.intp) -> Info:
     }
 
 
-def _by_path(info: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _by_path(info: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
     for name, value in info.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}/{key}", one) for key, one in _by_path(value))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Any
 
 import gymnasium as gym
+from gymnasium.core import ActType, ObsType
 from gymnasium.wrappers import TimeLimit
 
 __all__ = ["limit_around", "limited"]
@@ -25,7 +25,7 @@ def limited(own: int | None, is_asked: bool, around: int | None) -> int | None:
     return min(own, around) if is_asked else around
 
 
-def limit_around(env: gym.Env[Any, Any]) -> int | None:
+def limit_around(env: gym.Env[ObsType, ActType]) -> int | None:
     """Return the steps that Gymnasium's wrappers allow an environment whose `reset` is running.
 
     `gymnasium.make` tells an environment nothing of its ``max_episode_steps``; the `reset` of the
@@ -37,7 +37,7 @@ def limit_around(env: gym.Env[Any, Any]) -> int | None:
     found: list[int] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        caller: Any = frame.f_locals.get("self") if frame.f_code.co_name == "reset" else None
+        caller: object = frame.f_locals.get("self") if frame.f_code.co_name == "reset" else None
         if isinstance(caller, TimeLimit) and caller.unwrapped is env:
             found.append(caller._max_episode_steps)
         frame = frame.f_back

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -31,7 +30,7 @@ Observations = dict[str, npt.NDArray[np.float32]]
 Infos = dict[str, Info]
 
 
-class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
+class TaskParallelEnv(Face, ParallelEnv):
     """One copy of a task under several agents; `dcgym.parallel_env` makes it.
 
     All agents act at the same time; no message passes between them. Episodes end for all of them
@@ -49,14 +48,14 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         ConfigError: Unknown id, one without several agents, or an argument that is not allowed.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012
+    metadata: dict[str, object] = {  # noqa: RUF012
         "name": "dcgym",
         "render_modes": list(RENDER_MODES),
         "render_fps": 20,
         "is_parallelizable": True,
     }
 
-    def __init__(self, /, env: str, **arguments: Any) -> None:
+    def __init__(self, /, env: str, **arguments: object) -> None:
         environment = ENVIRONMENTS.find(env)
         form = environment.agents
         if form is None:
@@ -72,10 +71,10 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         self.possible_agents = list(self.system.agents)
         self.agents: list[str] = []
         # A space of its own for each agent: a space holds the state of its samples.
-        self.observation_spaces: dict[str, gym.Space[Any]] = {
+        self.observation_spaces: dict[str, gym.Space[object]] = {
             agent: copy.deepcopy(self.system.observation_space) for agent in self.possible_agents
         }
-        self.action_spaces: dict[str, gym.Space[Any]] = {
+        self.action_spaces: dict[str, gym.Space[object]] = {
             agent: copy.deepcopy(self.system.action_space) for agent in self.possible_agents
         }
         self._title = name
@@ -88,7 +87,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         """The environment itself."""
         return self
 
-    def observation_space(self, agent: str) -> gym.Space[Any]:
+    def observation_space(self, agent: str) -> gym.Space[object]:
         """Return the observation space of an agent, always the same object.
 
         Args:
@@ -96,7 +95,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         """
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> gym.Space[Any]:
+    def action_space(self, agent: str) -> gym.Space[object]:
         """Return the action space of an agent, always the same object.
 
         Args:
@@ -105,7 +104,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         return self.action_spaces[agent]
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
+        self, seed: int | None = None, options: dict[str, object] | None = None
     ) -> tuple[Observations, Infos]:
         """Begin an episode.
 
@@ -125,7 +124,7 @@ class TaskParallelEnv(Face, ParallelEnv):  # type: ignore[misc]
         return self._observations(), self._infos()
 
     def step(
-        self, actions: dict[str, Any]
+        self, actions: Mapping[str, object]
     ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         """Put every agent's action in force, let one interval pass, and return what it led to.
 

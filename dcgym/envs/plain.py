@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from dcgym.units import as_python
 
 __all__ = ["plain_arguments"]
 
 
-def plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def plain_arguments(arguments: Mapping[str, object]) -> dict[str, object]:
     """Return arguments that say the same in plain data, as far as there is such a form.
 
     `gym.make` copies the fields of a scenario or a topology into its specification, which no
@@ -26,7 +25,7 @@ def plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     value = as_python(value)
     if isinstance(value, Path):
         return str(value)
@@ -38,7 +37,7 @@ def _plain(value: Any) -> Any:
     return _plain(made) if isinstance(made, Mapping) else value
 
 
-def _named(backend: Any) -> Any:
+def _named(backend: object) -> object:
     """Return "module:name" of what another process can import; anything else as it is."""
     module, name = getattr(backend, "__module__", "__main__"), getattr(backend, "__qualname__", "")
     if isinstance(backend, str) or module == "__main__" or not name.isidentifier():

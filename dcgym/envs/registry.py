@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from dcgym.config import check_arguments
 from dcgym.envs.backends import read_backend, resolved_backend, topology_of, with_options
 from dcgym.envs.bindings.accelerators import AcceleratorBinding
 from dcgym.envs.bindings.assignment import AssignmentBinding
-from dcgym.envs.bindings.base import AnyBinding
+from dcgym.envs.bindings.base import AnyBinding, BoundTask
 from dcgym.envs.bindings.dips import DipEpisode
-from dcgym.envs.bindings.episodes import Episode, EpisodeBinding
+from dcgym.envs.bindings.episodes import Episode, EpisodeBinding, EpisodeTask
 from dcgym.envs.bindings.flows import FlowBinding
 from dcgym.envs.bindings.migration import MigrationEpisode
 from dcgym.envs.bindings.network import NetworkBinding
@@ -43,6 +43,7 @@ from dcgym.tasks.balancing.settings import (
     PoolSettings,
 )
 from dcgym.tasks.balancing.task import (
+    BalancingTask,
     central_load_balancing,
     each_balancer,
     load_balancing,
@@ -53,7 +54,7 @@ from dcgym.tasks.common.settings import TaskSettings
 from dcgym.tasks.congestion.task import CONGESTION_LAYOUT, CongestionSettings, congestion_control
 from dcgym.tasks.flows.task import FLOWS_LAYOUT, FlowSettings, FlowTask, each_flow, flow_control
 from dcgym.tasks.joint.task import JointSettings, joint
-from dcgym.tasks.network.settings import NetworkSettings, TrafficSettings
+from dcgym.tasks.network.settings import TrafficSettings
 from dcgym.tasks.network.task import NetworkTask
 from dcgym.tasks.network.traffic import TrafficTask
 from dcgym.tasks.paths.task import PATHS_LAYOUT, PathSettings, path_balancing
@@ -65,6 +66,7 @@ from dcgym.tasks.placement.settings import (
     VipPlacementSettings,
 )
 from dcgym.tasks.placement.task import PLACEMENT_LAYOUT, vip_placement
+from dcgym.topologies import Topology
 
 __all__ = [
     "ENVIRONMENTS",
@@ -75,6 +77,12 @@ __all__ = [
     "pool_form",
     "task_form",
 ]
+
+Settings = TypeVar("Settings", bound=TaskSettings)
+Traffic = TypeVar("Traffic", bound=TrafficSettings)
+Task = TypeVar("Task", bound=BoundTask)
+Carrying = TypeVar("Carrying", bound=TrafficTask)
+Placing = TypeVar("Placing", bound=EpisodeTask)
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class AgentForm:
     make: Callable[[Any, int], System]
     page: str
     makers: Registry[Maker[Any, Any]]
-    task: Callable[[Any], Any]
+    task: Callable[[Any], BoundTask]
     recorder: str = "plain"
 
     @property
@@ -112,7 +120,7 @@ class AgentForm:
             found[one.name] = one.default if made is MISSING else made()
         return found
 
-    def read(self, arguments: Mapping[str, Any]) -> TaskSettings:
+    def read(self, arguments: Mapping[str, object]) -> TaskSettings:
         """Return the settings of an environment.
 
         Options of backends may stand beside the argument ``backend``, and mean what they mean in
@@ -146,7 +154,7 @@ class AgentForm:
         said = {name: value for name, value in options.items() if name in arguments}
         return {**own, "backend": resolved_backend(own["backend"], said, self.makers)}
 
-    def _divided(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _divided(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, object]]:
         """Return the arguments of the settings and others, and the options of backends."""
         known = {name for maker in self.makers.values() for name in maker.options.names()}
         known -= {one.name for one in fields(self.settings)}
@@ -213,7 +221,7 @@ ENVIRONMENTS: Registry[Environment] = Registry(
 
 
 def network_form(
-    settings: type[NetworkSettings], task: Callable[[Any, Any], NetworkTask]
+    settings: type[Traffic], task: Callable[[Traffic, Topology | None], NetworkTask]
 ) -> AgentForm:
     """Return the form of a task on a network.
 
@@ -225,7 +233,7 @@ def network_form(
     return _on_networks(settings, task, NetworkBinding)
 
 
-def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
+def flow_form(task: Callable[[FlowSettings, Topology | None], FlowTask]) -> AgentForm:
     """Return the form of a task on the flows of a network.
 
     Args:
@@ -235,7 +243,7 @@ def flow_form(task: Callable[[Any, Any], FlowTask]) -> AgentForm:
     return _on_networks(FlowSettings, task, FlowBinding)
 
 
-def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> AgentForm:
+def pool_form(settings: type[Settings], task: Callable[[Settings], BalancingTask]) -> AgentForm:
     """Return the form of a task on a server pool.
 
     Args:
@@ -246,27 +254,25 @@ def pool_form(settings: type[PoolSettings], task: Callable[[Any], Any]) -> Agent
 
 
 def _on_networks(
-    settings: type[TrafficSettings],
-    task: Callable[[Any, Any], TrafficTask],
-    kind: Callable[[Any, object], AnyBinding],
+    settings: type[Traffic],
+    task: Callable[[Traffic, Topology | None], Carrying],
+    kind: Callable[[list[Carrying], object], AnyBinding],
 ) -> AgentForm:
-    def bind(given: TrafficSettings, n_envs: int) -> AnyBinding:
+    def bind(given: Traffic, n_envs: int) -> AnyBinding:
         return kind(*make_tasks(task, given, n_envs))
 
+    # On the network of a backend that exists already.
+    def alone(given: Traffic) -> Carrying:
+        return task(given, topology_of(read_backend(given.backend)))
+
     make = partial(drawn_system, bind)
-    alone, page = partial(_network_task, task), task.__doc__ or ""
-    return AgentForm(settings, make, page, NETWORKS, alone, "network")
-
-
-def _network_task(make: Callable[[Any, Any], TrafficTask], settings: TrafficSettings) -> object:
-    """Return a task, on the network of a backend that exists already."""
-    return make(settings, topology_of(read_backend(settings.backend)))
+    return AgentForm(settings, make, task.__doc__ or "", NETWORKS, alone, "network")
 
 
 def task_form(
-    settings: type[TaskSettings],
-    task: Callable[[Any], Any],
-    kind: Callable[[Any, object, int], AnyBinding],
+    settings: type[Settings],
+    task: Callable[[Settings], Task],
+    kind: Callable[[Task, object, int], AnyBinding],
     makers: Registry[Maker[Any, Any]],
     recorder: str = "plain",
 ) -> AgentForm:
@@ -281,7 +287,7 @@ def task_form(
         recorder: What suites record of its runs, by a name of `dcgym.suites.recorders.RECORDERS`.
     """
 
-    def bind(given: TaskSettings, n_envs: int) -> AnyBinding:
+    def bind(given: Settings, n_envs: int) -> AnyBinding:
         return kind(task(given), read_backend(given.backend), n_envs)
 
     make = partial(drawn_system, bind)
@@ -289,9 +295,9 @@ def task_form(
 
 
 def _placement_form(
-    settings: type[TaskSettings],
-    task: Callable[[Any], Any],
-    episode: type[Episode[Any]],
+    settings: type[Settings],
+    task: Callable[[Settings], Placing],
+    episode: type[Episode[Placing]],
     recorder: str,
 ) -> AgentForm:
     """Return the form of a task of episodes over a placement model."""

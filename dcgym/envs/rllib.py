@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, SupportsFloat, TypeAlias
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.config import check_flag
 from dcgym.envs.factory import make_env, parallel_env
-from dcgym.envs.parallel import TaskParallelEnv
+from dcgym.envs.parallel import Infos, Observations, TaskParallelEnv
 from dcgym.envs.registry import ENVIRONMENTS
+from dcgym.envs.values import Info, Observation
 from dcgym.errors import ConfigError, MissingDependency
 
 try:
@@ -23,6 +23,10 @@ except ImportError as error:
     raise MissingDependency("ray[rllib]", "rllib") from error
 
 __all__ = ["MaskedObservations", "RllibParallelEnv", "register_rllib", "rllib_env"]
+
+
+Masked = dict[str, Observation]
+RllibEnv: TypeAlias = "RllibParallelEnv | MaskedObservations | gym.Env[Observation, object]"
 
 
 class RllibParallelEnv(MultiAgentEnv):
@@ -35,7 +39,7 @@ class RllibParallelEnv(MultiAgentEnv):
         ConfigError: Unknown environment, field or value that is not allowed.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, config: Mapping[str, object] | None = None) -> None:
         """Check the arguments and build the spaces; nothing is started before `reset`."""
         super().__init__()  # type: ignore[no-untyped-call]
         self._env: TaskParallelEnv = parallel_env(dict(config or {}))
@@ -50,7 +54,7 @@ class RllibParallelEnv(MultiAgentEnv):
         return self._env
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Begin an episode for all agents.
 
@@ -63,8 +67,8 @@ class RllibParallelEnv(MultiAgentEnv):
         return found
 
     def step(  # type: ignore[override]
-        self, action_dict: dict[Any, Any]
-    ) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+        self, action_dict: dict[str, object]
+    ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         """Step all agents; the key ``__all__`` says whether the episode is over.
 
         Args:
@@ -85,7 +89,7 @@ class RllibParallelEnv(MultiAgentEnv):
         self._env.close()
 
 
-class MaskedObservations(gym.Wrapper[dict[str, Any], Any, Any, Any]):
+class MaskedObservations(gym.Wrapper[Masked, object, Observation, object]):
     """Observations with the mask of actions, as RLlib's `ActionMaskingTorchRLModule` wants them.
 
     Observations are a `Dict`: ``action_mask``, 1 for each action that is feasible, (n,), and
@@ -98,29 +102,29 @@ class MaskedObservations(gym.Wrapper[dict[str, Any], Any, Any, Any]):
         ConfigError: All actions are feasible at any time.
     """
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, env: gym.Env[Observation, object]) -> None:
         super().__init__(env)
-        is_discrete = isinstance(env.action_space, gym.spaces.Discrete)
-        if not is_discrete or not env.has_wrapper_attr("action_masks"):
+        space = env.action_space
+        if not isinstance(space, gym.spaces.Discrete) or not env.has_wrapper_attr("action_masks"):
             raise ConfigError("masks", True, "an environment whose actions may be infeasible")
-        masks = gym.spaces.Box(0.0, 1.0, (int(env.action_space.n),), np.float32)  # type: ignore[attr-defined]
+        masks = gym.spaces.Box(0.0, 1.0, (int(space.n),), np.float32)
         self.observation_space = gym.spaces.Dict(
             {"action_mask": masks, "observations": env.observation_space}
         )
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Masked, Info]:
         """Begin an episode (`gymnasium.Env.reset`)."""
         observation, info = self.env.reset(seed=seed, options=options)
         return self._masked(observation), info
 
-    def step(self, action: Any) -> tuple[dict[str, Any], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Masked, SupportsFloat, bool, bool, Info]:
         """Take a step (`gymnasium.Env.step`)."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._masked(observation), reward, terminated, truncated, info
 
-    def _masked(self, observation: npt.NDArray[np.float32]) -> dict[str, Any]:
+    def _masked(self, observation: Observation) -> Masked:
         unwrapped: Any = self.env.unwrapped
         return {
             "action_mask": unwrapped.action_masks().astype(np.float32),
@@ -128,7 +132,7 @@ class MaskedObservations(gym.Wrapper[dict[str, Any], Any, Any, Any]):
         }
 
 
-def rllib_env(config: Mapping[str, Any], env: str | None = None) -> Any:
+def rllib_env(config: Mapping[str, object], env: str | None = None) -> RllibEnv:
     """Make an environment for RLlib: one agent as Gymnasium's, several as `MultiAgentEnv`.
 
     Args:

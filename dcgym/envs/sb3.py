@@ -25,7 +25,7 @@ from dcgym.errors import ConfigError
 __all__ = ["SlotVecEnv"]
 
 Observations = npt.NDArray[np.float32]
-Report = dict[str, Any]
+Report = dict[str, object]
 
 
 class SlotVecEnv(VecEnv):
@@ -47,7 +47,7 @@ class SlotVecEnv(VecEnv):
         if envs.metadata.get("autoreset_mode") is AutoresetMode.SAME_STEP:
             raise ConfigError("autoreset_mode", "SameStep", "NextStep, or Disabled")
         self._envs = envs
-        self._actions: npt.NDArray[Any] = np.empty(0, np.float32)
+        self._actions: npt.NDArray[np.generic] = np.empty(0, np.float32)
         self._returns = np.zeros(envs.num_envs)
         self._lengths = np.zeros(envs.num_envs, np.int64)
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
@@ -70,7 +70,7 @@ class SlotVecEnv(VecEnv):
         self._returns[:], self._lengths[:] = 0.0, 0
         return observations
 
-    def step_async(self, actions: npt.NDArray[Any]) -> None:
+    def step_async(self, actions: npt.NDArray[np.generic]) -> None:
         """Keep the actions of the next step.
 
         Args:
@@ -168,7 +168,7 @@ class SlotVecEnv(VecEnv):
         return [method(*method_args, **method_kwargs) for method in methods]
 
     def env_is_wrapped(
-        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
+        self, wrapper_class: type[object], indices: VecEnvIndices = None
     ) -> list[bool]:
         """Return False for each: wrappers of single environments are not used here.
 

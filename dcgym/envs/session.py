@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +94,7 @@ class Session:
         self._drawn_ns = np.zeros(n_envs, np.int64)
         self._finished = np.zeros(n_envs, np.bool_)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Session:
+    def __deepcopy__(self, memo: dict[int, object]) -> Session:
         """Return a second session that goes on from here, with a backend of its own.
 
         Raises:
@@ -136,7 +136,7 @@ class Session:
     def begin(
         self,
         generators: Sequence[np.random.Generator | None],
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         """Begin an episode in each copy that has a generator here.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -17,15 +16,13 @@ from dcgym.envs.limits import limit_around, limited
 from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.envs.session import Session
 from dcgym.envs.system import masks_of
-from dcgym.envs.values import Info, Mask
+from dcgym.envs.values import Info, Mask, Observation
 from dcgym.tasks.common.settings import RENDER_MODES
 
 __all__ = ["TaskEnv"]
 
-Observation = npt.NDArray[np.float32]
 
-
-class TaskEnv(Face, gym.Env[Observation, Any]):
+class TaskEnv(Face, gym.Env[Observation, object]):
     """One copy of a task under one agent; `gym.make` makes it.
 
     The page of each id (`docs/envs`) says what it decides, sees and is rewarded for.
@@ -43,9 +40,9 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
     """
 
     # Declared as Gymnasium declares it, which RUF012 cannot know.
-    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 20}  # noqa: RUF012
+    metadata: dict[str, object] = {"render_modes": list(RENDER_MODES), "render_fps": 20}  # noqa: RUF012
 
-    def __init__(self, /, env: str, **arguments: Any) -> None:
+    def __init__(self, /, env: str, **arguments: object) -> None:
         form = ENVIRONMENTS.find(env).single
         self.settings = form.read(arguments)
         self._is_limit_asked = "max_steps" in arguments
@@ -68,7 +65,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         self._spec = fitting_spec(spec, self.system, self.settings.max_steps)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
     ) -> tuple[Observation, Info]:
         """Begin an episode in place: what the backend built stays, everything in it is cleared.
 
@@ -91,7 +88,7 @@ class TaskEnv(Face, gym.Env[Observation, Any]):
         self.session.advance()
         return self.session.observations[0, 0], shaped(self.session.info(0, 0), self.settings.info)
 
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
+    def step(self, action: object) -> tuple[Observation, float, bool, bool, Info]:
         """Put an action in force, let one interval pass, and return what it led to.
 
         Args:

@@ -14,7 +14,7 @@ from gymnasium.utils import seeding
 
 from dcgym.envs.face import Face
 from dcgym.envs.system import masks_of
-from dcgym.envs.values import Mask
+from dcgym.envs.values import FloatArray, Mask, Observation
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.settings import TaskSettings
 
@@ -94,7 +94,7 @@ class Slot(Face):
         return self.session.render(self._copy, self._envs.title)
 
 
-class SlottedVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
+class SlottedVectorEnv(Face, gym.vector.VectorEnv[Observation, object, FloatArray | Mask]):
     """A vector environment with one session, whose slots can be read and set as environments.
 
     It has what Gymnasium's `SyncVectorEnv` has for that.
@@ -138,7 +138,7 @@ class SlottedVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         masks = masks_of(self.system)
         return lambda: masks().reshape(self.num_envs, -1)
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def call(self, name: str, *args: object, **kwargs: object) -> tuple[Any, ...]:
         """Call a method of each slot, or return an attribute of each (`SyncVectorEnv.call`).
 
         Args:
@@ -166,7 +166,7 @@ class SlottedVectorEnv(Face, gym.vector.VectorEnv[Any, Any, Any]):
         """
         return self.call(name)
 
-    def set_attr(self, name: str, values: Any) -> None:
+    def set_attr(self, name: str, values: object) -> None:
         """Set an attribute of each slot (`SyncVectorEnv.set_attr`).
 
         Args:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from dcgym.backends.base import Backend
+from dcgym.backends.base import Backend, Lifecycle
 from dcgym.backends.records import FIDELITY, Fidelity, Record
-from dcgym.envs.bindings.base import AnyBinding
+from dcgym.envs.bindings.base import AnyBinding, Timed
 from dcgym.envs.values import (
     Actions,
     Caption,
@@ -18,6 +18,7 @@ from dcgym.envs.values import (
     Mask,
     Picture,
     Rows,
+    Stacked,
     TimeArray,
     Told,
 )
@@ -75,12 +76,12 @@ class System:
         self.seeds = np.zeros(self.n_envs, np.uint64)
 
     @property
-    def backend(self) -> Backend[Any, Any, Any] | None:
+    def backend(self) -> Lifecycle | None:
         """The backend; None where it has been closed or has failed."""
         return self.binding.backend
 
     @property
-    def running(self) -> Backend[Any, Any, Any]:
+    def running(self) -> Backend[NoReturn, NoReturn, Timed]:
         """The backend of running episodes.
 
         Raises:
@@ -94,10 +95,9 @@ class System:
 
     def draw_seed(self, generator: np.random.Generator) -> int:
         """Draw the seed of an episode."""
-        seed: int = self.task().draw_seed(generator)
-        return seed
+        return self.binding.task().draw_seed(generator)
 
-    def begin(self, seeds: Sequence[int | None], options: Mapping[str, Any]) -> None:
+    def begin(self, seeds: Sequence[int | None], options: Mapping[str, object]) -> None:
         """Begin an episode in each copy that has a seed; None leaves a copy as it is."""
         binding = self.binding
         if binding.paths == "shared":
@@ -230,7 +230,7 @@ class System:
             **self.binding.told_to(env, agent),
         }
 
-    def infos(self) -> Info:
+    def infos(self) -> Stacked:
         """Return what `info` says of every copy and agent, as arrays of shape (E, A, ...)."""
         metrics = {name: values[:, None] for name, values in self.metrics().items()}
         if (n_agents := len(self.agents)) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,12 @@ __all__ = [
     "FloatArray",
     "Info",
     "Mask",
+    "Observation",
     "Observations",
     "Picture",
     "Rows",
     "Seen",
+    "Stacked",
     "Terms",
     "TimeArray",
     "Told",
@@ -27,21 +29,25 @@ __all__ = [
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 TimeArray: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Observation: TypeAlias = npt.NDArray[np.float32]
+"""What one agent sees, (n,); or each slot of a vector environment, (slots, n)."""
 Observations: TypeAlias = npt.NDArray[np.float32]
 """What the agents see, (E, A, n)."""
 Terms: TypeAlias = Mapping[str, FloatArray]
 """Each reward term times its weight, (E, A)."""
 Seen: TypeAlias = tuple[Observations, Terms]
 """What an interval led to, in new arrays."""
-Actions: TypeAlias = Sequence[Sequence[Any]] | npt.NDArray[Any]
+Actions: TypeAlias = Sequence[Sequence[object]] | npt.NDArray[np.generic]
 """An action for each copy and agent, in this order."""
-Rows: TypeAlias = npt.NDArray[Any]
+Rows: TypeAlias = npt.NDArray[np.void]
 """Flows, requests, jobs or VIPs: a structured array."""
 Picture: TypeAlias = npt.NDArray[np.uint8]
 """RGB, rows x columns x 3."""
-Info: TypeAlias = dict[str, Any]
-Told: TypeAlias = Mapping[str, Any]
+Info: TypeAlias = dict[str, object]
+Told: TypeAlias = "Mapping[str, npt.NDArray[np.generic] | Told]"
 """Arrays by name, or mappings of them, whose first axes are copies and agents."""
+Stacked: TypeAlias = "dict[str, npt.NDArray[np.generic] | Told]"
+"""The same in a dict of its own."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
@@ -22,7 +21,7 @@ from dcgym.envs.limits import limited
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.session import Session
 from dcgym.envs.slots import SlottedVectorEnv
-from dcgym.envs.values import Actions, FloatArray, Info, Mask
+from dcgym.envs.values import Actions, FloatArray, Mask, Observation, Stacked
 from dcgym.errors import BackendError, ConfigError
 from dcgym.tasks.common.actions import action_array
 from dcgym.tasks.common.settings import RENDER_MODES, TaskSettings
@@ -58,7 +57,7 @@ class TaskVectorEnv(SlottedVectorEnv):
         ConfigError: Unknown id, or an argument that is not allowed.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012
+    metadata: dict[str, object] = {  # noqa: RUF012
         "autoreset_mode": AutoresetMode.NEXT_STEP,
         "render_modes": list(RENDER_MODES),
     }
@@ -74,7 +73,7 @@ class TaskVectorEnv(SlottedVectorEnv):
         is_shared: bool = False,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,
-        **arguments: Any,
+        **arguments: object,
     ) -> None:
         form = _form(ENVIRONMENTS.find(env), check_in("is_shared", is_shared, (True, False)))
         self._mode = _autoreset_mode(autoreset_mode)
@@ -127,8 +126,8 @@ class TaskVectorEnv(SlottedVectorEnv):
         self,
         *,
         seed: int | Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        options: dict[str, object] | None = None,
+    ) -> tuple[Observation, Stacked]:
         """Begin an episode in every slot.
 
         Args:
@@ -149,8 +148,8 @@ class TaskVectorEnv(SlottedVectorEnv):
         return self._observations(), self._infos(begins)
 
     def step(
-        self, actions: Any
-    ) -> tuple[npt.NDArray[np.float32], FloatArray, Mask, Mask, dict[str, Any]]:
+        self, actions: object
+    ) -> tuple[Observation, FloatArray, Mask, Mask, dict[str, object]]:
         """Step every slot; `autoreset_mode` says when those begin anew whose episode ended.
 
         Args:
@@ -192,7 +191,7 @@ class TaskVectorEnv(SlottedVectorEnv):
             infos,
         )
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         """End the backend."""
         self.session.close()
 
@@ -209,30 +208,30 @@ class TaskVectorEnv(SlottedVectorEnv):
             raise ConfigError("reset_mask", slots.tolist(), "all slots, as none runs")
         return np.asarray(slots.reshape(n_envs, -1).any(axis=1))
 
-    def _begin(self, begins: Mask, options: Mapping[str, Any] | None = None) -> None:
+    def _begin(self, begins: Mask, options: Mapping[str, object] | None = None) -> None:
         """Begin an episode in some copies, up to its first observation."""
         self._start(begins, options)
         self.session.settle()
         self._steps[begins], self._is_over[begins] = 0, False
 
-    def _start(self, begins: Mask, options: Mapping[str, Any] | None = None) -> None:
+    def _start(self, begins: Mask, options: Mapping[str, object] | None = None) -> None:
         """Begin an episode in some copies; the next `advance` or `settle` observes it."""
         pairs = zip(self.chance, begins, strict=True)
         self.session.begin([one[0] if is_new else None for one, is_new in pairs], options)
 
-    def _renew(self, over: Mask) -> dict[str, Any]:
+    def _renew(self, over: Mask) -> dict[str, object]:
         """Begin the next episode of some copies; return what the infos keep of the last one."""
         ended = np.repeat(over, self.slots_per_copy)
         last, observations = np.full(self.num_envs, None, object), self._observations()
         for slot in np.flatnonzero(ended):
             last[slot] = observations[slot]
-        finals: dict[str, Any] = {"final_obs": last, "_final_obs": ended}
+        finals: dict[str, object] = {"final_obs": last, "_final_obs": ended}
         if self.settings.info != "none":
             finals |= {"final_info": self._infos(over), "_final_info": ended.copy()}
         self._begin(over.copy())
         return finals
 
-    def _by_copy(self, actions: Any) -> Actions:
+    def _by_copy(self, actions: object) -> Actions:
         if isinstance(self.single_action_space, gym.spaces.Dict):
             try:
                 each = list(iterate(self.action_space, actions))
@@ -252,10 +251,10 @@ class TaskVectorEnv(SlottedVectorEnv):
             if is_new and one is not None:
                 self.chance[copy] = seeding.np_random(one)
 
-    def _observations(self) -> npt.NDArray[np.float32]:
+    def _observations(self) -> Observation:
         return self.session.observations.reshape(self.num_envs, -1)
 
-    def _infos(self, copies: Mask | None = None) -> dict[str, Any]:
+    def _infos(self, copies: Mask | None = None) -> Stacked:
         """Return the infos of some copies, (E,), or of all, for each slot."""
         form = self.settings.info
         if form == "none":
@@ -275,7 +274,7 @@ def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
         raise ConfigError("autoreset_mode", mode, allowed) from None
 
 
-def _by_slot(infos: Info) -> Info:
+def _by_slot(infos: dict[str, Any]) -> Stacked:
     """Return infos of copies and agents, (E, A, ...), as those of slots, (E * A, ...)."""
     return {
         name: _by_slot(value) if isinstance(value, dict) else value.reshape(-1, *value.shape[2:])

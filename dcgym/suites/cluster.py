@@ -15,7 +15,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from dcgym._version import __version__
 from dcgym.errors import BackendError, ConfigError
@@ -131,8 +130,8 @@ class ClusterWorkers:
         self._address = address
         self._ray, self._is_ours = attach(address, "cluster")
         self._lock = threading.Lock()
-        self._pending: set[Any] = set()
-        self._checkpoints: dict[str, Any] = {}
+        self._pending: set[object] = set()
+        self._checkpoints: dict[str, object] = {}
         self._stopped = False
 
     def room(self, work: Sequence[Work], suite: Suite) -> int:
@@ -202,7 +201,7 @@ class ClusterWorkers:
         if self._is_ours:
             self._ray.shutdown()
 
-    def _wait(self, reference: Any, resource: str, title: str) -> Delivery | None:
+    def _wait(self, reference: object, resource: str, title: str) -> Delivery | None:
         """Return what a task delivers; None where it was stopped."""
         ray, lost_s = self._ray, None
         while True:
@@ -227,7 +226,7 @@ class ClusterWorkers:
         """Return the resources of each machine that is alive."""
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
-    def _policy(self, spec: Work) -> Any:
+    def _policy(self, spec: Work) -> object:
         """Return the files of the policy that a run needs; they are put on the cluster once."""
         if not isinstance(spec, RunSpec) or spec.checkpoint is None:
             return {}

@@ -29,6 +29,7 @@ from dcgym.suites.rollout import MakePolicy, run_episode
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.suite import MOST_RUNS, check_runs
 from dcgym.tasks.common.layout import Column
+from dcgym.tasks.common.statistics import FloatArray
 from dcgym.units import as_python, read_number
 
 __all__ = ["Acting", "Evaluation", "compare", "evaluate"]
@@ -38,7 +39,7 @@ __all__ = ["Acting", "Evaluation", "compare", "evaluate"]
 LINE = 80
 
 
-Acting: TypeAlias = "str | Path | Policy | Model | Callable[[Observation], Any]"
+Acting: TypeAlias = "str | Path | Policy | Model | Callable[[Observation], object]"
 """A policy's name, the folder of a trained one, a policy, a model, or a function."""
 
 
@@ -64,7 +65,7 @@ class Evaluation:
         """
         return spread_of(self._runs(metric, policy), Column(metric, metric)).mean
 
-    def values(self, metric: str, policy: str | None = None) -> np.ndarray[Any, Any]:
+    def values(self, metric: str, policy: str | None = None) -> FloatArray:
         """Return a metric of every run, by seed.
 
         Args:

@@ -15,10 +15,10 @@ from dcgym.policies.base import Observation
 
 __all__ = ["Spaces", "check_spaces", "normalization_of"]
 
-Spaces: TypeAlias = "tuple[gym.Space[Any] | None, gym.Space[Any] | None]"
+Spaces: TypeAlias = "tuple[gym.Space[object] | None, gym.Space[object] | None]"
 """Of observations, and of actions; None where they are not known."""
 
-Show: TypeAlias = Callable[[Observation], Any]
+Show: TypeAlias = Callable[[Observation], Observation]
 
 # Wrappers of the libraries that leave observations and actions as they are.
 SILENT = frozenset(
@@ -66,7 +66,7 @@ def normalization_of(model: object) -> Show:
     if chain:
         _check_processes(chain[-1])
 
-    def show(observation: Observation) -> Any:
+    def show(observation: Observation) -> Observation:
         for one in reversed(found):
             observation = one.normalize_obs(observation)
         return observation
@@ -96,21 +96,21 @@ def _refusal(name: str) -> ConfigError:
     return ConfigError("policy", name, f"a model under VecNormalize alone, {way_out}")
 
 
-def _is_normalization(one: Any) -> bool:
+def _is_normalization(one: object) -> bool:
     return hasattr(type(one), "normalize_obs") and hasattr(type(one), "step_wait")
 
 
-def _is_wrapper(one: Any) -> bool:
+def _is_wrapper(one: object) -> bool:
     return isinstance(one, gym.Wrapper | gym.vector.VectorWrapper) or "venv" in vars(one)
 
 
-def _env_of(model: object) -> Any:
+def _env_of(model: object) -> object:
     """Return the environment of a model, None where it has none or does not tell."""
     get_env = getattr(model, "get_env", None)
     return get_env() if callable(get_env) else None
 
 
-def _chain(env: Any) -> Iterator[Any]:
+def _chain(env: object) -> Iterator[Any]:
     """Yield an environment and what it wraps, down to the last; of a vector the first one."""
     while env is not None:
         yield env
@@ -125,7 +125,7 @@ def _chain(env: Any) -> Iterator[Any]:
             env = own.get("venv", own.get("_envs"))
 
 
-def _check_lost(model: Any, has_env: bool) -> None:
+def _check_lost(model: object, has_env: bool) -> None:
     """Refuse a model that was trained under a `VecNormalize` which is not there any more."""
     last, space = getattr(model, "_last_obs", None), getattr(model, "observation_space", None)
     # The library keeps it where there is `VecNormalize`, and for every replay buffer.

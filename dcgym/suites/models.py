@@ -6,10 +6,11 @@ import copy
 import inspect
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
+import numpy.typing as npt
 
 from dcgym.errors import ConfigError
 from dcgym.policies.base import AnyAction, Info, Observation, Overrides, Policy
@@ -23,14 +24,14 @@ __all__ = ["FunctionPolicy", "Model", "ModelPolicy", "copies_of"]
 class Model(Protocol):
     """A model of a learning library, such as those of Stable-Baselines3."""
 
-    def predict(self, observation: Observation, *, deterministic: bool) -> Any:
+    def predict(self, observation: Observation, *, deterministic: bool) -> object:
         """Return an action, alone or first in a tuple."""
 
 
 class FunctionPolicy:
     """A function as a policy."""
 
-    def __init__(self, name: str, function: Callable[[Observation], Any]) -> None:
+    def __init__(self, name: str, function: Callable[[Observation], object]) -> None:
         """Wrap a function.
 
         Args:
@@ -84,7 +85,7 @@ class ModelPolicy:
         self.name = type(model).__name__.lower()
         self._model, self._show = model, normalization_of(model)
         self._takes = _parameters_of(model)
-        self._state: Any = None
+        self._state: object = None
         self._is_first = True
 
     def env_overrides(self) -> Overrides:
@@ -108,7 +109,8 @@ class ModelPolicy:
             info: The info that came with it.
         """
         mask = info.get("action_mask")
-        given: dict[str, Any] = {"state": self._state, "episode_start": np.array([self._is_first])}
+        given: dict[str, object] = {"state": self._state}
+        given["episode_start"] = np.array([self._is_first])
         if self._is_mask(mask):
             given["action_masks"] = np.asarray(mask, np.bool_)
         given = {name: value for name, value in given.items() if name in self._takes}
@@ -119,7 +121,7 @@ class ModelPolicy:
         self._state = found[1] if len(found) > 1 else None
         return _as_action(found[0])
 
-    def _is_mask(self, mask: Any) -> bool:
+    def _is_mask(self, mask: npt.ArrayLike | None) -> bool:
         """Tell whether a mask is of choices: randomised environments have others, too."""
         space = getattr(self._model, "action_space", None)
         if mask is None or isinstance(space, gym.spaces.Box):
@@ -178,5 +180,5 @@ def _parameters_of(model: Model) -> frozenset[str]:
     return frozenset(options & {*found})
 
 
-def _as_action(found: Any) -> AnyAction:
+def _as_action(found: object) -> AnyAction:
     return found if isinstance(found, dict) else np.asarray(found)

@@ -24,10 +24,10 @@ from dcgym.backends.names import named_runs
 from dcgym.backends.records import Record
 from dcgym.config import check_flag, check_int, check_name, read_numbers
 from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
-from dcgym.envs.values import Info
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.places import temporary_place
 from dcgym.policies import Policy, load_policy, make_policy
+from dcgym.policies.base import AnyAction, Observation
 from dcgym.suites.recorders import RECORDERS
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import Arguments, RunSpec
@@ -117,7 +117,9 @@ def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) ->
         BackendError: The backend died.
     """
     name = spec.name or dataset_name(spec.env, spec.policy)
-    create = _require_minari()
+    _require_minari()
+    from minari import create_dataset_from_buffers as create
+
     policy = _make(spec)
     folder = spec.out / name
     if folder.exists():
@@ -147,13 +149,12 @@ def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) ->
     }
 
 
-def _require_minari() -> Any:
+def _require_minari() -> None:
     try:
         import h5py  # noqa: F401
-        from minari import create_dataset_from_buffers
+        import minari  # noqa: F401
     except ImportError as error:
         raise MissingDependency("minari[hdf5]", "minari") from error
-    return create_dataset_from_buffers
 
 
 def _make(spec: RecordingSpec) -> Policy:
@@ -163,7 +164,7 @@ def _make(spec: RecordingSpec) -> Policy:
     return make_policy(spec.policy, family=family, seed=spec.seed)
 
 
-def _environment(spec: RecordingSpec, policy: Policy) -> gym.Env[Any, Any]:
+def _environment(spec: RecordingSpec, policy: Policy) -> gym.Env[Observation, object]:
     """Return the environment as the policy wants it."""
     environment = find_environment(env_id_of(spec.env))
     recorder = RECORDERS.find(form_of(environment, spec.env).recorder)
@@ -172,13 +173,13 @@ def _environment(spec: RecordingSpec, policy: Policy) -> gym.Env[Any, Any]:
     env = make_env({**config, "info": "full"})
     if env.spec is None or env.spec.max_episode_steps is None:
         allowed = "a number of seconds: these episodes have no end of their own"
-        env.close()  # type: ignore[no-untyped-call]
+        env.close()
         raise ConfigError("seconds", None, allowed)
     return env
 
 
 def _episodes(
-    env: gym.Env[Any, Any], policy: Policy, spec: RecordingSpec, progress: Progress
+    env: gym.Env[Observation, object], policy: Policy, spec: RecordingSpec, progress: Progress
 ) -> Iterator[EpisodeBuffer]:
     """Run the episodes one after the other."""
     from minari.data_collector.episode_buffer import EpisodeBuffer
@@ -211,16 +212,16 @@ def _episodes(
     progress(1.0, "")
 
 
-def _stacked(actions: list[Any]) -> Any:
+def _stacked(actions: list[Any]) -> AnyAction:
     """Return actions as one array, or one for each of their parts."""
     if isinstance(actions[0], dict):
         return {name: np.stack([one[name] for one in actions]) for name in actions[0]}
     return np.stack([np.asarray(one) for one in actions])
 
 
-def _stacked_infos(infos: list[Info]) -> dict[str, Any]:
+def _stacked_infos(infos: list[Record]) -> dict[str, object]:
     """Return infos of one structure as one, with an array for each number; texts stay a list."""
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for name, first in infos[0].items():
         values = [info[name] for info in infos]
         is_text = isinstance(first, str)

@@ -282,10 +282,10 @@ def _swept_columns(records: Records) -> list[Record]:
     """Return the swept values of each run, by path; numbers where all runs have one."""
     found: list[Record] = [dict(record.get("sweep", {})) for record in records]
     for path in {name: None for values in found for name in values}:
-        column = [values.get(path) for values in found]
+        column = [values.get(path, "None") for values in found]
         numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in column)
         for values, value in zip(found, column, strict=True):
-            values[path] = float(value) if numeric else str(value)  # type: ignore[arg-type]
+            values[path] = float(value) if numeric else str(value)
     return found
 
 

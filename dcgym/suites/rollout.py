@@ -148,7 +148,8 @@ def _steps(session: Session, policies: Sequence[Policy]) -> Iterator[StepResult]
         ]
         session.advance([actions])
         infos = [session.info(0, agent) for agent in agents]
-        rewards = [float(sum(info["reward_terms"].values())) for info in infos]
+        terms = session.system.terms.values()
+        rewards = [float(sum(one.item(0, agent) for one in terms)) for agent in agents]
         yield StepResult(actions, rewards, infos)
 
 

@@ -96,8 +96,9 @@ def _begun(folder: Path) -> Report:
     """Return how far the training in a folder was."""
     told = read_note(folder).training
     steps, seconds = told.get("steps"), told.get("seconds")
-    is_told = isinstance(steps, int) and isinstance(seconds, int | float)
-    return Report(steps, 0, seconds, None) if is_told else Report(0, 0, 0.0, None)  # type: ignore[arg-type]
+    if isinstance(steps, int) and isinstance(seconds, int | float):
+        return Report(steps, 0, seconds, None)
+    return Report(0, 0, 0.0, None)
 
 
 def _share(spec: TrainingSpec, report: Report, begun: Report) -> float:

@@ -29,7 +29,7 @@ from dcgym.errors import ConfigError
 from dcgym.monitors import HOST_STATE, PORT_STATE, Snapshot, StateWords
 from dcgym.tasks.balancing.protocol import NOTHING, PoolCommands
 from dcgym.tasks.network.episode import NetworkEpisode
-from dcgym.tasks.network.events import make_events
+from dcgym.tasks.network.events import Event, make_events
 from dcgym.tasks.network.protocol import NOTHING as NO_COMMANDS
 from dcgym.tasks.network.protocol import FlowCommands, NetworkCommands, NetworkState
 from dcgym.testing.one_network import OneNetwork
@@ -175,9 +175,11 @@ def check_pool(make: MakePool, intervals: int = 8) -> None:
         pool.close()
 
 
-def _begin(network: OneNetwork, traffic: object, seed: int = SEED, **options: object) -> None:
-    plan = make_plan(traffic, network.topology, seed)  # type: ignore[arg-type]
-    network.reset(NetworkEpisode(plan, seed, **options))  # type: ignore[arg-type]
+def _begin(
+    network: OneNetwork, traffic: str | Mapping[str, object], events: tuple[Event, ...] = ()
+) -> None:
+    plan = make_plan(traffic, network.topology, SEED)
+    network.reset(NetworkEpisode(plan, SEED, events=events))
 
 
 def _check_clock(network: OneNetwork) -> None:
@@ -326,8 +328,7 @@ def _run_pool(pool: Pool, seed: int, intervals: int) -> npt.NDArray[np.float64]:
         assert (overrun_ns >= 0).all() and (now_ns >= until_ns).all()
         if not pool.capabilities.real_time:
             assert (now_ns == until_ns).all(), "simulated time is exact"
-    flows: npt.NDArray[np.float64] = pool.read().seen.flows.astype(np.float64)
-    return flows
+    return pool.read().seen.flows.astype(np.float64)
 
 
 def _rule_of(pool: Pool) -> str:

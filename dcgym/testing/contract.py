@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from dcgym.envs.face import Face
 from dcgym.envs.session import STEP_TIMES
+from dcgym.envs.values import Observation
 
 __all__ = [
     "check_close_twice",
@@ -24,7 +24,8 @@ __all__ = [
     "check_steps",
 ]
 
-MakeEnv = Callable[[], gym.Env[Any, Any]]
+Env = gym.Env[Observation, object]
+MakeEnv = Callable[[], Env]
 STEPS = 20
 LOSSES = ("drops", "rejected", "failed")
 _WHOLE = gym.spaces.Discrete, gym.spaces.MultiDiscrete
@@ -40,7 +41,7 @@ def check_contract(make_env: MakeEnv, steps: int = STEPS, *, is_shared: bool = F
         is_shared: Run the checks as episodes of one environment, where starting one takes long;
             by default each check has an environment of its own.
     """
-    checks: tuple[Callable[[gym.Env[Any, Any], int], None], ...] = (
+    checks: tuple[Callable[[Env, int], None], ...] = (
         check_spaces,
         check_steps,
         check_info,
@@ -54,11 +55,11 @@ def check_contract(make_env: MakeEnv, steps: int = STEPS, *, is_shared: bool = F
             for check in group:
                 check(env, steps)
         finally:
-            env.close()  # type: ignore[no-untyped-call]
+            env.close()
     check_close_twice(make_env())
 
 
-def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+def check_spaces(env: Env, steps: int = STEPS) -> None:
     """Both spaces are bounded float32 boxes, known before anything runs; actions may be others.
 
     Actions may also be discrete, or a Dict of boxes.
@@ -67,7 +68,7 @@ def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
         env: The environment.
         steps: Steps of each episode.
     """
-    parts = [("observation", env.observation_space)]
+    parts: list[tuple[str, gym.Space[object]]] = [("observation", env.observation_space)]
     if isinstance(env.action_space, gym.spaces.Dict):
         parts += [(f"action {name}", part) for name, part in env.action_space.items()]
     else:
@@ -80,7 +81,7 @@ def check_spaces(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
         assert space.is_bounded(), f"{name} space is not bounded: {space}"
 
 
-def check_steps(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+def check_steps(env: Env, steps: int = STEPS) -> None:
     """Every observation lies in the space and every reward is a finite float.
 
     Args:
@@ -98,7 +99,7 @@ def check_steps(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
             env.reset()
 
 
-def check_info(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+def check_info(env: Env, steps: int = STEPS) -> None:
     """Reward terms add up to the reward; the times are there and not negative.
 
     Args:
@@ -118,7 +119,7 @@ def check_info(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
             env.reset()
 
 
-def check_no_shared_memory(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+def check_no_shared_memory(env: Env, steps: int = STEPS) -> None:
     """An observation that was handed out never changes afterwards.
 
     Args:
@@ -138,7 +139,7 @@ def check_no_shared_memory(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
         np.testing.assert_array_equal(older, copy)
 
 
-def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+def check_no_constant_observation(env: Env, steps: int = STEPS) -> None:
     """Under load and a constant action the observation changes.
 
     Args:
@@ -156,7 +157,7 @@ def check_no_constant_observation(env: gym.Env[Any, Any], steps: int = STEPS) ->
     assert np.ptp(np.stack(seen), axis=0).max() > 0, "the observation never changes under load"
 
 
-def check_no_dead_feature(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+def check_no_dead_feature(env: Env, steps: int = STEPS) -> None:
     """Every kind of position in the observation changes somewhere; finds sensors that are dead.
 
     No part of `check_contract`: only a scenario that drops, marks and fills queues moves them all.
@@ -186,7 +187,7 @@ def check_no_dead_feature(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
     assert not dead, f"never changed under load: {dead}"
 
 
-def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
+def check_reset_starts_anew(env: Env, steps: int = STEPS) -> None:
     """After a loaded episode `reset` shows none of its losses, and the same seed the same.
 
     Args:
@@ -208,23 +209,23 @@ def check_reset_starts_anew(env: gym.Env[Any, Any], steps: int = STEPS) -> None:
     assert all(info["metrics"][name] == 0 for name in losses), f"leaked: {info['metrics']}"
 
 
-def check_close_twice(env: gym.Env[Any, Any]) -> None:
+def check_close_twice(env: Env) -> None:
     """`close` works before `reset`, and twice.
 
     Args:
         env: The environment.
     """
-    env.close()  # type: ignore[no-untyped-call]
-    env.close()  # type: ignore[no-untyped-call]
+    env.close()
+    env.close()
 
 
-def _face(env: gym.Env[Any, Any]) -> Face:
+def _face(env: Env) -> Face:
     face = env.unwrapped
     assert isinstance(face, Face)
     return face
 
 
-def _largest(space: gym.Space[Any]) -> Any:
+def _largest(space: gym.Space[object]) -> object:
     """Return the action that asks for the most of everything."""
     if isinstance(space, gym.spaces.Dict):
         return {name: _largest(part) for name, part in space.items()}
@@ -236,6 +237,6 @@ def _largest(space: gym.Space[Any]) -> Any:
     return space.high
 
 
-def _actions(env: gym.Env[Any, Any], steps: int) -> list[Any]:
+def _actions(env: Env, steps: int) -> list[object]:
     env.action_space.seed(0)
     return [env.action_space.sample() for _ in range(steps)]

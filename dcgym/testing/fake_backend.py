@@ -11,7 +11,7 @@ equal-cost paths in proportion to the weights, at once and whether they are old 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -388,7 +388,7 @@ class FakeBackend:
         self._tcp_bps = np.clip(rate_bps, 0.01 * interface_bps, interface_bps)
 
 
-def _pack(columns: dict[str, FloatArray], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _pack(columns: dict[str, FloatArray], dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
     rows = np.zeros(len(next(iter(columns.values()))), dtype)
     for name, values in columns.items():
         rows[name] = values.astype(np.uint64)

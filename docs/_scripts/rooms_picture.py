@@ -39,46 +39,50 @@ ROWS: tuple[tuple[str, tuple[Room, ...]], ...] = (
     (
         COMMANDS,
         (
-            Room("policies/learned", "learners: algorithm x library", 1.0),
-            Room("testing", "contract suite, a network without a kernel", 1.0),
+            Room("policies/learned", "learners: algorithm x library"),
+            Room("testing", "contract suite, a network without a kernel"),
         ),
     ),
     (
         FACES,
-        (Room("envs", "faces: single, vector, parallel, RLlib; one session below them"),),
+        (Room("envs", "faces (single, vector, parallel, RLlib), session, system, bindings"),),
     ),
     (
         PLAY,
         (
-            Room("backends/emulation", "Linux: namespaces, TCP, eBPF", 1.0),
+            Room("backends/emulation", "Linux: namespaces, TCP, eBPF"),
             Room("backends/simulation", "compiled twins", 0.8),
-            Room("policies", "classic: congestion, paths, balancing", 1.2),
+            Room("policies", "those that act, by family of tasks", 1.1),
         ),
     ),
     (
         RULES,
         (
-            Room("tasks/congestion", "rates of hosts", 1.0),
-            Room("tasks/paths", "weights of paths", 1.0),
-            Room("tasks/joint", "both", 0.7),
-            Room("tasks/balancing", "weights of servers", 1.1),
+            Room(
+                "tasks",
+                "congestion, paths, joint, flows, balancing, assignment, accelerators, placement",
+            ),
         ),
     ),
     (
         GROUND,
         (
-            Room("topologies", "graphs and routes", 1.0),
-            Room("traffic", "plans and generators", 1.0),
-            Room("monitors", "shared-memory layouts", 1.0),
+            Room("topologies", "graphs and routes"),
+            Room("traffic", "plans and generators"),
+            Room("monitors", "shared-memory layouts"),
         ),
     ),
+    (GROUND, (Room("sndlib", "network files of SNDlib: links and demands"),)),
+    (GROUND, (Room("containers, files, json_text, registry", "files of every kind, and names"),)),
+    (GROUND, (Room("config, reading, writing, yaml_text", "checks of values; text, in and out"),)),
     (
         GROUND,
         (
-            Room("errors, units, config, registry", "what everything uses", 1.5),
-            Room("native", "C, C++, BPF: data planes, twins, generator", 1.5),
+            Room("defaults, units, places, processes", "what everything uses"),
+            Room("native", "C, C++, BPF: data planes, twins, generator"),
         ),
     ),
+    (GROUND, (Room("errors", "one tree, a clear line each"),)),
 )
 
 

@@ -6,7 +6,7 @@ accelerator is in use: 2 N rows of three actions, all 0 at first. Actions are ep
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
@@ -166,12 +166,12 @@ class Steps(Protocol):
     """What training needs of an environment."""
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Observation, Info]:
         """Begin an episode."""
         ...
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: AnyAction) -> tuple[Observation, SupportsFloat, bool, bool, Info]:
         """Take an action."""
         ...
 

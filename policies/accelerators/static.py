@@ -13,12 +13,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+import gymnasium as gym
 import numpy as np
 
 from dcgym.config import check_range
 from dcgym.policies.base import AnyAction, BoundPolicy, FloatArray, Info, Observation, Overrides
+from dcgym.tasks.accelerators.pool import AcceleratorPool
 
 __all__ = [
     "AcceleratorView",
@@ -36,12 +38,12 @@ class AcceleratorView(Protocol):
     """What these policies know of their task."""
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> gym.Space[np.int64]:
         """Space of the actions."""
         ...
 
     @property
-    def pool(self) -> Any:
+    def pool(self) -> AcceleratorPool:
         """Servers and devices."""
         ...
 

@@ -8,7 +8,6 @@ shows that it fails after a second accelerator was added.
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -208,5 +207,5 @@ def gather_samples(
         _, _, _, _, info = env.step(np.asarray(RAISE, np.int64))
         if len(kept[kind]) < per_class:
             kept[kind] += [alone, inputs_of(info, positions)]
-    chosen: list[Any] = [*kept[False][:per_class], *kept[True][:per_class]]
+    chosen = [*kept[False][:per_class], *kept[True][:per_class]]
     return np.array(chosen), np.repeat([False, True], per_class)

@@ -19,7 +19,15 @@ from typing import Protocol
 import numpy as np
 
 from dcgym.errors import ConfigError
-from dcgym.policies.base import AnyAction, BoundPolicy, FloatArray, Info, Observation, Overrides
+from dcgym.policies.base import (
+    AnyAction,
+    BoundPolicy,
+    Drawing,
+    FloatArray,
+    Info,
+    Observation,
+    Overrides,
+)
 
 __all__ = ["JobRulePolicy", "LeastPolicy", "RandomJobPolicy"]
 
@@ -116,19 +124,8 @@ class LeastPolicy(BoundPolicy[AssignmentTask]):
         return self.task.action_of(int(np.argmin(cost)))
 
 
-class RandomJobPolicy(BoundPolicy[AssignmentTask]):
+class RandomJobPolicy(Drawing, BoundPolicy[AssignmentTask]):
     """Draw a server for each job: what a learner does before it has learned."""
-
-    name = "random"
-
-    def __init__(self, seed: int = 0) -> None:
-        """Seed the draws.
-
-        Args:
-            seed: Seed of the generator.
-        """
-        super().__init__()
-        self._generator = np.random.default_rng(seed)
 
     def act(self, observation: Observation, info: Info) -> AnyAction:
         """Return the action that names a random server.

@@ -8,7 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_range
-from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation, Overrides
+from dcgym.policies.base import (
+    Action,
+    BoundPolicy,
+    Drawing,
+    FloatArray,
+    Info,
+    Observation,
+    Overrides,
+)
 from dcgym.tasks.network.decision import DecisionMap
 from dcgym.tasks.network.max_min import FairShares
 from dcgym.topologies import Topology
@@ -137,19 +145,8 @@ class FairSharePolicy(RatePolicy):
         return np.where(shares > 0, shares * (1 - self._headroom), 1.0)
 
 
-class RandomPolicy(BoundPolicy[RatesTask]):
+class RandomPolicy(Drawing, BoundPolicy[RatesTask]):
     """Draw every action evenly from the action space."""
-
-    name = "random"
-
-    def __init__(self, seed: int = 0) -> None:
-        """Seed the draws.
-
-        Args:
-            seed: Seed of the generator.
-        """
-        super().__init__()
-        self._generator = np.random.default_rng(seed)
 
     def act(self, observation: Observation, info: Info) -> Action:
         """Return a new random action.

@@ -7,7 +7,7 @@ from typing import Protocol
 import gymnasium as gym
 import numpy as np
 
-from dcgym.policies.base import Action, BoundPolicy, Info, Observation
+from dcgym.policies.base import Action, BoundPolicy, Drawing, Info, Observation
 
 __all__ = ["RandomFlowPolicy", "UnassistedPolicy"]
 
@@ -36,19 +36,8 @@ class UnassistedPolicy(BoundPolicy[FlowsTask]):
         return np.zeros(self.task.action_space.shape, np.float32)
 
 
-class RandomFlowPolicy(BoundPolicy[FlowsTask]):
+class RandomFlowPolicy(Drawing, BoundPolicy[FlowsTask]):
     """Draw every action evenly from the action space."""
-
-    name = "random"
-
-    def __init__(self, seed: int = 0) -> None:
-        """Seed the draws.
-
-        Args:
-            seed: Seed of the generator.
-        """
-        super().__init__()
-        self._generator = np.random.default_rng(seed)
 
     def act(self, observation: Observation, info: Info) -> Action:
         """Return a new random action.

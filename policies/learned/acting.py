@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.errors import ConfigError
-from dcgym.policies.base import AnyAction, BoundPolicy, Info, Observation
+from dcgym.policies.base import Action, AnyAction, BoundPolicy, Info, Observation
 from dcgym.policies.learned.actor import Actor
 from dcgym.policies.learned.flat import (
     LearnedTask,
@@ -79,7 +79,7 @@ class LearnedPolicy(BoundPolicy[LearnedTask]):
     def begin(self) -> None:
         """Forget the episode so far; what remembers nothing has nothing to do."""
 
-    def infer(self, observation: Observation) -> npt.NDArray[Any]:
+    def infer(self, observation: Observation) -> Action:
         """Return the network's action as one flat array.
 
         Args:
@@ -155,7 +155,7 @@ class ActorPolicy(LearnedPolicy):
         self._is_first = np.ones(1, np.bool_)
         self._state = self.actor.begin()
 
-    def infer(self, observation: Observation) -> npt.NDArray[Any]:
+    def infer(self, observation: Observation) -> Action:
         """Return the network's action as one flat array.
 
         Args:

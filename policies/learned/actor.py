@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +129,7 @@ class Actor:
 
     def act(
         self, inputs: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_] | None = None
-    ) -> npt.NDArray[Any]:
+    ) -> npt.NDArray[np.generic]:
         """Return the action that the network prefers, without noise.
 
         Args:

@@ -174,7 +174,7 @@ def _actor(facts: Mapping[str, object], weights: bytes) -> Actor:
     memory_parts = [] if memory is None else [f"{told}.{part}" for part in memory.parts]
     view_facts = facts["view"]
     if view_facts is not None:
-        view_facts = check_keys(view_facts, VIEW_KEYS, "view")  # type: ignore[arg-type]
+        view_facts = check_keys(view_facts, VIEW_KEYS, "view")
     is_scaled = view_facts is not None and check_flag("view.scaled", view_facts.get("scaled"))
     wanted |= {*memory_parts, *(("view.mean", "view.scale") if is_scaled else ())}
     if {*arrays} != wanted:
@@ -216,7 +216,7 @@ def _rows(value: object) -> RowLayout | None:
     if value is None:
         return None
     names = [one.name for one in fields(RowLayout) if one.name != PADDED]
-    given = check_keys(value, [*names, PADDED], "rows")  # type: ignore[arg-type]  # it checks that
+    given = check_keys(value, [*names, PADDED], "rows")
     sizes = {name: check_int(f"rows.{name}", given.get(name), 0) for name in names}
     # Files that were written before it was thought of have none.
     return RowLayout(**sizes, is_padded=check_flag(f"rows.{PADDED}", given.get(PADDED, False)))
@@ -226,7 +226,7 @@ def _arrays(weights: bytes) -> dict[str, Array]:
     from safetensors import SafetensorError, deserialize
 
     try:
-        views = deserialize(weights)  # type: ignore[no-untyped-call]
+        views = deserialize(weights)
     except SafetensorError as error:
         raise ValueError(f"{WEIGHTS_FILE}: {error}") from error
     arrays = {}

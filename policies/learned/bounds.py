@@ -9,22 +9,21 @@ the distance from it, and turns around beyond it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 
 __all__ = ["InvertedGradients"]
 
 
 class _Invert(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
+    def forward(ctx: BackwardCFunction, values: Tensor) -> Tensor:
         ctx.save_for_backward(values)
         return values.clamp(-1.0, 1.0)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+    def backward(ctx: BackwardCFunction, *gradients: Tensor) -> Tensor:
         (values,) = ctx.saved_tensors
         (loss,) = gradients
         # The loss is descended: where its gradient is negative, the value grows.

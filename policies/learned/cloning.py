@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dcgym.envs.factory import DEFAULT_ENV, find_environment, make_env
 from dcgym.errors import ConfigError
-from dcgym.policies.base import Policy
+from dcgym.policies.base import AnyAction, Observation, Policy
 from dcgym.policies.learned.flat import action_kind, flat_action_space
 from dcgym.policies.learned.view import History, View
 from dcgym.policies.learners import EnvConfig
@@ -80,7 +80,7 @@ def demonstrate(
 
 
 def _followed(
-    env: gym.Env[Any, Any], policy: Policy, view: View, steps: int, seed: int
+    env: gym.Env[Observation, object], policy: Policy, view: View, steps: int, seed: int
 ) -> Demonstrations:
     shown: list[npt.NDArray[np.float32]] = []
     actions: list[npt.NDArray[np.float32]] = []
@@ -101,9 +101,11 @@ def _followed(
     return Demonstrations(np.stack(shown), np.stack(actions))
 
 
-def _unit(space: gym.Space[Any], flat: gym.spaces.Box, action: Any) -> npt.NDArray[np.float32]:
+def _unit(
+    space: gym.Space[object], flat: gym.spaces.Box, action: AnyAction
+) -> npt.NDArray[np.float32]:
     """Return an action from -1 to 1; positions that a smaller draw lacks are NaN."""
-    own: npt.NDArray[Any] = np.asarray(
+    own: npt.NDArray[np.generic] = np.asarray(
         gym.spaces.flatten(space, action) if isinstance(action, dict) else action
     ).ravel()
     low, high = np.ravel(flat.low), np.ravel(flat.high)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from dcgym.envs.face import seeds_of_copies
+from dcgym.envs.values import FloatArray, Mask
 from dcgym.errors import BackendError
+from dcgym.policies.base import Observation
 from dcgym.policies.learned.environments import TrainingForm, build_slots
+from dcgym.policies.learned.flat import FlatSlots
 from dcgym.policies.learned.view import View
 from dcgym.policies.learned.workers import EnvWorker, WorkerDied
 from dcgym.policies.learners import EnvConfig
 
 __all__ = ["WorkerSlots", "build_copies"]
 
+_Answer = TypeVar("_Answer")
 
-def build_copies(
-    config: EnvConfig, form: TrainingForm, view: View | None = None
-) -> gym.vector.VectorEnv[Any, Any, Any]:
+
+def build_copies(config: EnvConfig, form: TrainingForm, view: View | None = None) -> FlatSlots:
     """Build a vector environment of either form: slots, or a process for each copy.
 
     Args:
@@ -37,7 +39,7 @@ def build_copies(
     return WorkerSlots(config, form.n_copies, view)
 
 
-class WorkerSlots(gym.vector.VectorEnv[Any, Any, Any]):
+class WorkerSlots(FlatSlots):
     """Copies that wait for real time at the same time, a process each.
 
     The step that ends an episode returns the first observation of the next one.
@@ -57,7 +59,7 @@ class WorkerSlots(gym.vector.VectorEnv[Any, Any, Any]):
         self.num_envs = n_copies
         self._workers = [EnvWorker(config, view) for _ in range(n_copies)]
         try:
-            spaces = [self._answer(worker) for worker in self._workers]
+            spaces = [self._answer(worker.spaces) for worker in self._workers]
         except BaseException:
             self.close_extras()
             raise
@@ -69,8 +71,8 @@ class WorkerSlots(gym.vector.VectorEnv[Any, Any, Any]):
         self,
         *,
         seed: int | Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> tuple[Any, dict[str, Any]]:
+        options: dict[str, object] | None = None,
+    ) -> tuple[Observation, dict[str, object]]:
         """Begin an episode in every copy.
 
         Args:
@@ -83,7 +85,9 @@ class WorkerSlots(gym.vector.VectorEnv[Any, Any, Any]):
         observations = self._ask("reset", seeds_of_copies(seed, self.num_envs))
         return np.stack(observations), {}
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(
+        self, actions: object
+    ) -> tuple[Observation, FloatArray, Mask, Mask, dict[str, object]]:
         """Step every copy.
 
         Args:
@@ -92,13 +96,13 @@ class WorkerSlots(gym.vector.VectorEnv[Any, Any, Any]):
         Raises:
             BackendError: A process has died.
         """
-        replies = self._ask("step", actions)
+        replies = self._ask("step", np.asarray(actions))
         observations, rewards, done, infos = zip(*replies, strict=True)
         is_cut = np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
         ended = np.array(done)
         return np.stack(observations), np.array(rewards), ended & ~is_cut, ended & is_cut, {}
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         """End all processes.
 
         Args:
@@ -109,14 +113,14 @@ class WorkerSlots(gym.vector.VectorEnv[Any, Any, Any]):
         for worker in self._workers:
             worker.close()
 
-    def _ask(self, command: str, arguments: Sequence[object]) -> list[Any]:
+    def _ask(self, command: str, arguments: Iterable[object]) -> list[Any]:
         for worker, argument in zip(self._workers, arguments, strict=True):
             worker.send(command, argument)
-        return [self._answer(worker) for worker in self._workers]
+        return [self._answer(worker.receive) for worker in self._workers]
 
     @staticmethod
-    def _answer(worker: EnvWorker) -> Any:
+    def _answer(receive: Callable[[], _Answer]) -> _Answer:
         try:
-            return worker.receive()
+            return receive()
         except WorkerDied as error:
             raise BackendError(f"an environment: {error}") from error

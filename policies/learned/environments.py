@@ -13,6 +13,8 @@ from dcgym.config import check_keys
 from dcgym.envs.drawn import largest_rows
 from dcgym.envs.factory import DEFAULT_ENV, find_environment, make_env, make_vec_env
 from dcgym.policies.learned.flat import (
+    FlatEnv,
+    FlatSlots,
     FlatSpace,
     flat_action_space,
     from_unit,
@@ -76,12 +78,12 @@ def training_form(config: EnvConfig, n_envs: int) -> TrainingForm:
     form = environment.single
     given = {name: value for name, value in config.items() if name != "env"}
     check_keys(given, form.arguments, "config")
-    settings = form.settings(**given)
+    settings = form.read(given)
     if environment.agents is not None:
         # Refuses what only the form of one agent has.
         form.agent_names(settings)
         form = environment.agents
-        settings = form.settings(**{n: v for n, v in given.items() if n in form.arguments})
+        settings = form.read({n: v for n, v in given.items() if n in form.arguments})
     system = form.make(settings, 1)
     can, n_agents = system.capabilities, len(system.agents)
     rows = largest_rows(system)
@@ -97,7 +99,7 @@ def training_form(config: EnvConfig, n_envs: int) -> TrainingForm:
     return TrainingForm(True, n_copies, n_copies * n_agents, *spaces)
 
 
-def build_env(config: EnvConfig) -> gym.Env[Any, Any]:
+def build_env(config: EnvConfig) -> FlatEnv:
     """Build an environment in whatever process this is called in.
 
     Args:
@@ -109,16 +111,16 @@ def build_env(config: EnvConfig) -> gym.Env[Any, Any]:
     env = make_env(dict(config))
     space, flat = env.action_space, flat_action_space(env.action_space)
     unit = unit_action_space(flat)
-    if unit == space:
+    if unit == space or not isinstance(unit, gym.spaces.Box):
         return env
     return gym.wrappers.TransformAction(
-        env, lambda action: restore_action(space, from_unit(flat, action)), unit
+        env, lambda action: restore_action(space, from_unit(flat, np.asarray(action))), unit
     )
 
 
 def build_running_env(
     config: EnvConfig, view: View | None = None, shaping: Shaping | None = None
-) -> gym.Env[Any, Any]:
+) -> FlatEnv:
     """Build an environment whose backend runs: building it is no training time.
 
     Args:
@@ -129,7 +131,7 @@ def build_running_env(
     Raises:
         BackendError: The backend did not come up.
     """
-    env: gym.Env[Any, Any] = MendedEnv(build_env(config))
+    env: FlatEnv = MendedEnv(build_env(config))
     if shaping is not None:
         env = ShapedEnv(env, shaping)
     if view is not None:
@@ -143,7 +145,7 @@ def build_slots(
     form: TrainingForm,
     view: View | None = None,
     shaping: Shaping | None = None,
-) -> gym.vector.VectorEnv[Any, Any, Any]:
+) -> FlatSlots:
     """Build a vector environment with a slot for each agent of each copy.
 
     Args:
@@ -171,7 +173,7 @@ def build_slots(
 class UnitVectorActions(gym.vector.VectorActionWrapper):
     """Takes a batch of points of one Box from -1 to 1 for actions of other bounds or parts."""
 
-    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, env: FlatSlots) -> None:
         """Wrap a vector environment.
 
         Args:

@@ -45,7 +45,7 @@ def fit_network(
     for _ in range(EPOCHS):
         for rows in torch.split(torch.randperm(len(inputs), generator=generator), BATCH):
             optimizer.zero_grad()
-            error_of(rows).backward()  # type: ignore[no-untyped-call]
+            error_of(rows).backward()
             optimizer.step()
     with torch.no_grad():
         return float(error_of(torch.arange(len(inputs))))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, SupportsFloat, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.envs.values import FloatArray, Mask
 from dcgym.errors import ConfigError
-from dcgym.policies.base import Action, AnyAction
+from dcgym.policies.base import Action, AnyAction, Observation
 
 __all__ = [
     "ACTION_KINDS",
+    "FlatEnv",
+    "FlatSlots",
     "FlatSpace",
+    "FlatStep",
     "LearnedTask",
     "action_bounds",
     "action_kind",
@@ -25,8 +29,12 @@ __all__ = [
     "unit_action_space",
 ]
 
-FlatSpace: TypeAlias = "gym.spaces.Box | gym.spaces.Discrete[Any] | gym.spaces.MultiDiscrete"
+FlatSpace: TypeAlias = "gym.spaces.Box | gym.spaces.Discrete[np.int64] | gym.spaces.MultiDiscrete"
 """A space of actions that has one part."""
+
+FlatEnv: TypeAlias = gym.Env[Observation, object]
+FlatStep: TypeAlias = tuple[Observation, SupportsFloat, bool, bool, dict[str, object]]
+FlatSlots: TypeAlias = gym.vector.VectorEnv[Observation, object, FloatArray | Mask]
 
 ACTION_KINDS = {
     "continuous": gym.spaces.Box,
@@ -40,12 +48,12 @@ class LearnedTask(Protocol):
     """What learned policies know of their task."""
 
     @property
-    def action_space(self) -> gym.Space[Any]:
+    def action_space(self) -> gym.Space[object]:
         """The space of one agent's action."""
         ...
 
     @property
-    def observation_space(self) -> gym.Space[Any]:
+    def observation_space(self) -> gym.Space[object]:
         """The space of one agent's observation."""
         ...
 
@@ -55,7 +63,7 @@ class LearnedTask(Protocol):
         ...
 
 
-def flat_action_space(space: gym.Space[Any]) -> FlatSpace:
+def flat_action_space(space: gym.Space[object]) -> FlatSpace:
     """Return the space of one agent's actions as one of a single part.
 
     Args:
@@ -116,7 +124,7 @@ def unit_action_space(space: FlatSpace) -> FlatSpace:
     return space
 
 
-def from_unit(space: FlatSpace, action: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def from_unit(space: FlatSpace, action: Action) -> Action:
     """Return the point of a space that an action of its `unit_action_space` stands for.
 
     Args:
@@ -128,11 +136,11 @@ def from_unit(space: FlatSpace, action: npt.NDArray[Any]) -> npt.NDArray[Any]:
     unit = np.clip(np.asarray(action, np.float32), -1, 1)
     scaled = (space.low + (unit + 1) / 2 * (space.high - space.low)).astype(np.float32)
     # Rounding may step over an end.
-    clipped: npt.NDArray[Any] = np.clip(scaled, space.low, space.high)
+    clipped: Action = np.clip(scaled, space.low, space.high)
     return clipped
 
 
-def restore_action(space: gym.Space[Any], flat: npt.NDArray[Any]) -> AnyAction:
+def restore_action(space: gym.Space[object], flat: Action) -> AnyAction:
     """Return the action that a point of the flat space stands for.
 
     Args:

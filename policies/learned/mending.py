@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import SupportsFloat
 
 import gymnasium as gym
+import numpy as np
 
 from dcgym.errors import BackendError
+from dcgym.policies.base import Observation
+from dcgym.policies.learned.flat import FlatEnv, FlatStep
 
 __all__ = ["MendedEnv"]
 
@@ -17,27 +20,27 @@ MOST_BREAKS = 3
 _log = logging.getLogger("dcgym")
 
 
-class MendedEnv(gym.Wrapper[Any, Any, Any, Any]):
+class MendedEnv(gym.Wrapper[Observation, object, Observation, object]):
     """An environment whose broken episodes are truncated ones.
 
     A step that breaks returns the last observation and the last reward, since nothing was measured.
     What breaks again and again raises, as a configuration would that no backend can run.
     """
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, env: FlatEnv) -> None:
         """Wrap an environment.
 
         Args:
             env: The environment, whose `reset` builds its backend anew after a `BackendError`.
         """
         super().__init__(env)
-        self._observation: Any = None
-        self._reward: Any = 0.0
+        self._observation: Observation = np.zeros(0, np.float32)
+        self._reward: SupportsFloat = 0.0
         self._breaks = 0
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Observation, dict[str, object]]:
         """Begin an episode; tries again where the backend breaks meanwhile.
 
         Args:
@@ -56,7 +59,7 @@ class MendedEnv(gym.Wrapper[Any, Any, Any, Any]):
                 self._reward = 0.0
                 return self._observation, info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> FlatStep:
         """Step; truncates the episode where the backend breaks.
 
         Args:

@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from dcgym.config import check_number, check_range
 from dcgym.errors import ConfigError
+from dcgym.policies.base import Observation
+from dcgym.policies.learned.flat import FlatEnv, FlatSlots, FlatStep
 from dcgym.tasks.common.features import label_columns
 
 __all__ = ["ShapedEnv", "ShapedSlots", "Shaping", "make_shaping", "shaped"]
@@ -44,8 +46,7 @@ class Shaping:
         Args:
             observations: What is observed of them, (..., size).
         """
-        values: Floats = np.asarray(observations, np.float64) @ self.weights
-        return values
+        return np.asarray(observations, np.float64) @ self.weights
 
 
 def make_shaping(
@@ -97,10 +98,10 @@ def shaped(
     return values
 
 
-class ShapedEnv(gym.Wrapper[Any, Any, Any, Any]):
+class ShapedEnv(gym.Wrapper[Observation, object, Observation, object]):
     """One environment with shaped rewards."""
 
-    def __init__(self, env: gym.Env[Any, Any], shaping: Shaping) -> None:
+    def __init__(self, env: FlatEnv, shaping: Shaping) -> None:
         """Wrap an environment.
 
         Args:
@@ -111,8 +112,8 @@ class ShapedEnv(gym.Wrapper[Any, Any, Any, Any]):
         self._shaping, self._potential = shaping, np.zeros(())
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Observation, dict[str, object]]:
         """Begin an episode.
 
         Args:
@@ -123,7 +124,7 @@ class ShapedEnv(gym.Wrapper[Any, Any, Any, Any]):
         self._potential = self._shaping.potential(observation)
         return observation, info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> FlatStep:
         """Step.
 
         Args:
@@ -139,7 +140,7 @@ class ShapedEnv(gym.Wrapper[Any, Any, Any, Any]):
 class ShapedSlots(gym.vector.VectorWrapper):
     """A vector environment, whose slots begin anew in the step after their last one or by mask."""
 
-    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any], shaping: Shaping) -> None:
+    def __init__(self, env: FlatSlots, shaping: Shaping) -> None:
         """Wrap a vector environment.
 
         Args:
@@ -151,8 +152,8 @@ class ShapedSlots(gym.vector.VectorWrapper):
         self._begins = np.ones(env.num_envs, np.bool_)
 
     def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: Any = None, options: dict[str, object] | None = None
+    ) -> tuple[Any, dict[str, object]]:
         """Begin an episode in all slots, or in those of a mask.
 
         Args:
@@ -166,7 +167,7 @@ class ShapedSlots(gym.vector.VectorWrapper):
         self._begins = np.zeros(self.num_envs, np.bool_)
         return observations, infos
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, object]]:
         """Step all slots; one that begins anew has made no step.
 
         Args:

@@ -9,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector.utils import batch_space
 
+from dcgym.policies.base import Observation
+from dcgym.policies.learned.flat import FlatEnv, FlatSlots, FlatStep
 from dcgym.policies.learned.view import CLIP, History, View
 
 __all__ = ["ViewedEnv", "ViewedSlots"]
 
 
-class ViewedEnv(gym.Wrapper[Any, Any, Any, Any]):
+class ViewedEnv(gym.Wrapper[Observation, object, Observation, object]):
     """One environment."""
 
-    def __init__(self, env: gym.Env[Any, Any], view: View) -> None:
+    def __init__(self, env: FlatEnv, view: View) -> None:
         """Wrap an environment.
 
         Args:
@@ -29,8 +31,8 @@ class ViewedEnv(gym.Wrapper[Any, Any, Any, Any]):
         self.observation_space = _space(env.observation_space, view)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Observation, dict[str, object]]:
         """Begin an episode.
 
         Args:
@@ -40,7 +42,7 @@ class ViewedEnv(gym.Wrapper[Any, Any, Any, Any]):
         observation, info = self.env.reset(seed=seed, options=options)
         return self._history.push(observation[None], np.ones(1, np.bool_))[0], info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> FlatStep:
         """Step.
 
         Args:
@@ -54,7 +56,7 @@ class ViewedEnv(gym.Wrapper[Any, Any, Any, Any]):
 class ViewedSlots(gym.vector.VectorWrapper):
     """A vector environment, whose slots begin anew in the step after their last one or by mask."""
 
-    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any], view: View) -> None:
+    def __init__(self, env: FlatSlots, view: View) -> None:
         """Wrap a vector environment.
 
         Args:
@@ -70,8 +72,8 @@ class ViewedSlots(gym.vector.VectorWrapper):
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
 
     def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, *, seed: Any = None, options: dict[str, object] | None = None
+    ) -> tuple[Any, dict[str, object]]:
         """Begin an episode in all slots, or in those of a mask.
 
         Args:
@@ -85,7 +87,7 @@ class ViewedSlots(gym.vector.VectorWrapper):
         self._begins = np.zeros(self.num_envs, np.bool_)
         return self._shown.copy(), infos
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, object]]:
         """Step all slots.
 
         Args:
@@ -97,7 +99,7 @@ class ViewedSlots(gym.vector.VectorWrapper):
         return self._shown.copy(), rewards, terminated, truncated, infos
 
 
-def _space(space: gym.Space[Any], view: View) -> gym.spaces.Box:
+def _space(space: gym.Space[object], view: View) -> gym.spaces.Box:
     assert isinstance(space, gym.spaces.Box)
     low, high = np.ravel(space.low), np.ravel(space.high)
     if view.is_scaled:

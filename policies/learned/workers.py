@@ -10,8 +10,10 @@ import gymnasium as gym
 import numpy as np
 
 from dcgym.errors import DcgymError
+from dcgym.policies.base import Action, Observation
 from dcgym.policies.learned.child import Child
 from dcgym.policies.learned.environments import build_running_env
+from dcgym.policies.learned.flat import FlatEnv
 from dcgym.policies.learned.shaping import Shaping
 from dcgym.policies.learned.view import View
 from dcgym.policies.learners import EnvConfig
@@ -20,7 +22,7 @@ __all__ = ["EnvWorker", "StepReply", "WorkerDied"]
 
 ANSWER_DEADLINE_S = 180.0
 
-StepReply = tuple[Any, float, bool, dict[str, Any]]
+StepReply = tuple[Observation, float, bool, dict[str, object]]
 """Observation, reward, whether an episode has ended, and what is to be said of its end. The
 observation is the first one of the next episode then."""
 
@@ -53,14 +55,14 @@ class EnvWorker:
         """The process."""
         return self._child.pid
 
-    def spaces(self) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    def spaces(self) -> tuple[gym.Space[object], gym.Space[object]]:
         """Wait until the environment runs; returns the spaces of observations and of actions.
 
         Raises:
             DcgymError: It did not start.
             WorkerDied: The process died.
         """
-        found: tuple[gym.Space[Any], gym.Space[Any]] = self.receive()
+        found: tuple[gym.Space[object], gym.Space[object]] = self.receive()
         return found
 
     def send(self, command: str, argument: object) -> None:
@@ -114,14 +116,14 @@ def _serve(pipe: Connection, config: EnvConfig, view: View | None, shaping: Shap
                 pipe.send(_answer(env, *pipe.recv()))
 
 
-def _answer(env: gym.Env[Any, Any], command: str, argument: Any) -> object:
+def _answer(env: FlatEnv, command: str, argument: Any) -> object:
     try:
         return env.reset(seed=argument)[0] if command == "reset" else _step(env, argument)
     except DcgymError as error:
         return error
 
 
-def _step(env: gym.Env[Any, Any], action: Any) -> StepReply:
+def _step(env: FlatEnv, action: Action) -> StepReply:
     observation, reward, terminated, truncated, info = env.step(action)
     if not (terminated or truncated):
         return observation, float(reward), False, {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dcgym.config import check_range
-from dcgym.policies.base import Action, BoundPolicy, FloatArray, Info, Observation
+from dcgym.policies.base import Action, BoundPolicy, Drawing, FloatArray, Info, Observation
 from dcgym.policies.paths.downstream import downstream_capacities
 from dcgym.tasks.network.decision import DecisionMap
 from dcgym.tasks.network.uplinks import Uplinks
@@ -151,19 +151,8 @@ class LeastLoadedPolicy(PathPolicy):
         return self._is_chosen.astype(np.float64)
 
 
-class RandomPathsPolicy(PathPolicy):
+class RandomPathsPolicy(Drawing, PathPolicy):
     """Draw every weight evenly from 0 to 1, each time anew."""
-
-    name = "random"
-
-    def __init__(self, seed: int = 0) -> None:
-        """Seed the draws.
-
-        Args:
-            seed: Seed of the generator.
-        """
-        super().__init__()
-        self._generator = np.random.default_rng(seed)
 
     def weights(self, info: Info) -> FloatArray:
         """Return new random weights."""

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcgym.policies.base import AnyAction, BoundPolicy, Info, Observation
+from dcgym.policies.base import AnyAction, BoundPolicy, Drawing, Info, Observation
 
 __all__ = ["RandomFeasiblePolicy"]
 
 
-class RandomFeasiblePolicy(BoundPolicy[object]):
+class RandomFeasiblePolicy(Drawing, BoundPolicy[object]):
     """Draw a feasible action: what a learner with masks does before it has learned.
 
     Args:
         seed: Seed of the generator.
     """
-
-    name = "random"
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        self._generator = np.random.default_rng(seed)
 
     def act(self, observation: Observation, info: Info) -> AnyAction:
         """Return a feasible action.

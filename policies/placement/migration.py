@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcgym.config import check_in
-from dcgym.policies.base import AnyAction, BoundPolicy, Info, Observation, Overrides
+from dcgym.policies.base import AnyAction, BoundPolicy, Drawing, Info, Observation, Overrides
 from dcgym.tasks.placement.migration import AFRESH, MARGINS, STAY
 
 __all__ = ["MarginPolicy", "NonStickyPolicy", "OneTimePolicy", "RandomMarginPolicy", "StickyPolicy"]
@@ -66,18 +66,12 @@ class StickyPolicy(MarginPolicy):
         self.action = 1 + known.index(check_in("margin", margin, known))
 
 
-class RandomMarginPolicy(MarginPolicy):
+class RandomMarginPolicy(Drawing, MarginPolicy):
     """Draw a margin in every epoch.
 
     Args:
         seed: Seed of the generator.
     """
-
-    name = "random"
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        self._generator = np.random.default_rng(seed)
 
     def act(self, observation: Observation, info: Info) -> AnyAction:
         """Return an action.

@@ -15,9 +15,13 @@ from tests.support.source_tree import (
     ROOT,
     Arrow,
     arrows,
+    casts_to,
     classes,
     functions_above,
+    ignored_types,
+    lines_with_any,
     modules,
+    other_names_of_any,
     source_files,
 )
 
@@ -27,6 +31,8 @@ MOST_FUNCTION_LINES = 45
 MOST_METHODS = 30
 MOST_SYSTEM_LINES = 300
 MOST_BACKEND_MEMBERS = 8
+MOST_LINES_WITH_ANY = 150
+MOST_IGNORED_TYPES = 56
 
 # Rooms from the foundation to the roof. A module lies in the room with the longest name that begins
 # its own; the face of a package (`__init__`), which gathers what lies inside, in the highest room
@@ -143,6 +149,19 @@ def test_no_function_is_too_long_without_a_reason() -> None:
 
 def test_no_class_has_too_many_functions() -> None:
     assert [str(one) for one in classes() if len(one.functions) > MOST_METHODS] == []
+
+
+def test_types_say_what_a_value_is() -> None:
+    said = list(lines_with_any())
+    assert len(said) <= MOST_LINES_WITH_ANY, said
+    assert list(other_names_of_any()) == []
+    ignored = list(ignored_types())
+    assert len(ignored) <= MOST_IGNORED_TYPES, ignored
+
+
+def test_nothing_is_cast_to_a_protocol() -> None:
+    protocols = {one.name for one in classes() if "Protocol" in one.bases}
+    assert list(casts_to(protocols)) == []
 
 
 def test_there_is_one_system() -> None:

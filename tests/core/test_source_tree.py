@@ -101,3 +101,20 @@ def test_circles_and_long_functions_are_found(tree: Path) -> None:
     code += "class A:\n    def short(self):\n        pass\n" + "X = 1\n" * 50
     write(tree, "errors", code)
     assert [line.split(" ")[1] for line in test_layout.long_functions()] == ["plain:", "cut:"]
+
+
+def test_types_that_say_nothing_are_found(tree: Path) -> None:
+    code = """
+        from typing import Any, cast
+        JSON: TypeAlias = Any
+        Pairs = dict[str, Any]
+        def f(one: Any, two: "str", three: typing.Any) -> Any: return cast("list[Shape]", one)
+        class Any2: any = cast(Shapes, 1)
+        x = 1  # type: ignore[arg-type]
+    """
+    write(tree, "errors", code)
+    lines = [int(place.rpartition(":")[2]) for place in source_tree.lines_with_any()]
+    assert lines == [3, 4, 5]
+    assert list(source_tree.other_names_of_any()) == ["dcgym/errors.py:3"]
+    assert list(source_tree.casts_to({"Shape"})) == ["dcgym/errors.py:5"]
+    assert list(source_tree.ignored_types()) == ["dcgym/errors.py:7"]

@@ -16,6 +16,10 @@ def test_the_backend_and_the_agents_decide_how_copies_are_stepped():
     form = training_form(config(backend=FakeBackend), 20)
     assert (form.is_vector, form.n_copies, form.n_slots) == (False, 20, 20)
 
+    # Options of a backend stand beside its name, as in `make_env`.
+    form = training_form(config(backend="emulation", switch="ovs"), 1)
+    assert (form.is_vector, form.n_copies, form.n_slots) == (False, 1, 1)
+
 
 @pytest.mark.simulation
 def test_balancers_of_a_pool_are_slots_with_rows():

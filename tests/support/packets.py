@@ -151,6 +151,7 @@ def flows_on_a_switch(traffic: Any) -> Any:
     env = dcgym.make_env(
         topology={"name": "single-switch", "hosts": 3, "rate": "10Mbit"},
         traffic=traffic,
+        backend="simulation",
         interval="50ms",
         max_steps=40,
     )

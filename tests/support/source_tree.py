@@ -12,7 +12,7 @@ import ast
 import itertools
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -124,6 +124,48 @@ def _arrows_of(files: tuple[tuple[str, Path, str], ...], with_types: bool) -> li
                     place = f"{path}:{node.lineno}"  # type: ignore[attr-defined]
                     found.add(Arrow(source, target, place))
     return sorted(found, key=str)
+
+
+def lines_with_any() -> Iterator[str]:
+    """Yield the place of each line of the package that says `Any`, imports left out."""
+    for path, tree in _trees():
+        numbers = {node.lineno for node in ast.walk(tree) if _name(node) == "Any"}
+        yield from (f"{path}:{number}" for number in sorted(numbers))
+
+
+def other_names_of_any() -> Iterator[str]:
+    """Yield the place of each name that a module of the package gives to `Any`."""
+    for path, tree in _trees():
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and _name(node.value) == "Any":
+                yield f"{path}:{node.lineno}"
+
+
+def casts_to(names: Set[str]) -> Iterator[str]:
+    """Yield the place of each cast in the package to a type that names one of these."""
+    for path, tree in _trees():
+        for node in ast.walk(tree):
+            is_cast = isinstance(node, ast.Call) and _name(node.func) == "cast"
+            if is_cast and names & set(re.findall(r"\w+", ast.unparse(node.args[0]))):
+                yield f"{path}:{node.lineno}"
+
+
+def ignored_types() -> Iterator[str]:
+    """Yield the place of each line of the package whose errors of types are ignored."""
+    for path in modules().values():
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if "# type: ignore" in line:
+                yield f"{path.relative_to(ROOT)}:{number}"
+
+
+def _trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in modules().values():
+        yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _name(node: ast.AST | None) -> str | None:
+    """Return the name that an expression is, without the module before it."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
 
 
 def classes() -> list[Class]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dcgym.config import check_in, check_int, check_list
 from dcgym.defaults import Default, DefaultCount
@@ -32,7 +32,7 @@ _MAX_HOSTS = 65_536
 _RATE = Default("100Mbit")
 _ONE = DefaultCount(1)
 
-_Entries: TypeAlias = list[dict[str, Any]]
+_Entries: TypeAlias = list[dict[str, object]]
 
 
 # Long because it describes each of its parameters.
@@ -109,7 +109,7 @@ def plain_graph(
     return Topology.from_dict({"name": name, "nodes": nodes, "links": links, "defaults": defaults})
 
 
-def _read(source: str | Path | Mapping[str, object] | networkx.Graph[str]) -> Mapping[str, Any]:
+def _read(source: str | Path | Mapping[str, object] | networkx.Graph[str]) -> Mapping[str, object]:
     found = read_any(source, "source") if isinstance(source, str | Path) else source
     if isinstance(found, Mapping):
         return found
@@ -120,7 +120,7 @@ def _read(source: str | Path | Mapping[str, object] | networkx.Graph[str]) -> Ma
     return graph_content(found)
 
 
-def _entries(content: Mapping[str, Any], kind: str) -> _Entries:
+def _entries(content: Mapping[str, object], kind: str) -> _Entries:
     """Return copies of the nodes or links, each with its name or its ends."""
     allowed = f"a list of {kind}, each a mapping"
     entries = check_list(f"source {kind}", content.get(kind), allowed)
@@ -177,8 +177,9 @@ def _renamed(
     return [{"role": "switch", **node} for node in known], links
 
 
-def _label(node: Mapping[str, Any], names: str) -> object:
-    known = node.get("attributes", node)
+def _label(node: Mapping[str, object], names: str) -> object:
+    attributes = node.get("attributes")
+    known = attributes if isinstance(attributes, Mapping) else node
     if not isinstance(names, str) or names not in known:
         raise ConfigError("names", names, f"an attribute of all nodes, one of {sorted(known)}")
     return known[names]
@@ -210,7 +211,7 @@ def _largest(nodes: _Entries, links: _Entries, is_asked: bool) -> tuple[_Entries
     )
 
 
-def _lowest_rate(links: Sequence[Mapping[str, Any]], rate: str | int) -> str | int:
+def _lowest_rate(links: Sequence[Mapping[str, object]], rate: str | int) -> str | int:
     """Let a default give way to the lowest rate that the graph states."""
     if not isinstance(rate, Default):
         return rate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from dcgym.errors import ConfigError, suggest
 from dcgym.topologies.content import QUANTITY_KEYS
@@ -37,7 +36,9 @@ _WEIGHING = {"weight", "cost", "metric", "distance", "length"}
 _ZOO_RATE, _ZOO_PARTS = "LinkSpeedRaw", ("LinkSpeed", "LinkSpeedUnits")
 
 
-def link_fields(links: Sequence[Mapping[str, Any]], attributes: Attributes) -> list[dict[str, Any]]:
+def link_fields(
+    links: Sequence[Mapping[str, object]], attributes: Attributes
+) -> list[dict[str, object]]:
     """Return links with fields of ours only; nothing that concerns packets is left out unsaid.
 
     Args:
@@ -73,10 +74,10 @@ def _read(attributes: Attributes, known: set[str]) -> dict[str, tuple[str, str]]
 
 
 def _fields(
-    link: Mapping[str, Any], meanings: Mapping[str, tuple[str, str]], uneven: set[str]
-) -> dict[str, Any]:
+    link: Mapping[str, object], meanings: Mapping[str, tuple[str, str]], uneven: set[str]
+) -> dict[str, object]:
     name = f"{link.get('a')}-{link.get('b')}"
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for key, value in link.items():
         if key in meanings:
             new = _translated(key, value, *meanings[key], name)
@@ -97,7 +98,7 @@ def _fields(
     return fields
 
 
-def _translated(key: str, value: Any, field: str, unit: str, name: str) -> dict[str, Any]:
+def _translated(key: str, value: object, field: str, unit: str, name: str) -> dict[str, object]:
     if field == _IGNORE or value is None:
         return {}
     if not unit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 from dcgym.config import as_name, check_in
@@ -60,7 +60,7 @@ def save(topology: Graph, path: str | Path) -> None:
     write_file(path, "path", content)
 
 
-def load(path: str | Path) -> dict[str, Any]:
+def load(path: str | Path) -> dict[str, object]:
     """Return the content of a file as `read_content` of `dcgym.topologies.content` takes it.
 
     Args:
@@ -77,7 +77,7 @@ def load(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def read_any(path: str | Path, field: str = "topology") -> networkx.Graph[str] | dict[str, Any]:
+def read_any(path: str | Path, field: str = "topology") -> networkx.Graph[str] | dict[str, object]:
     """Return what a file holds: a graph, or plain data where its format is no graph's.
 
     Args:
@@ -96,7 +96,7 @@ def read_any(path: str | Path, field: str = "topology") -> networkx.Graph[str] |
     return {"name": as_name(path.stem), **load_mapping(path, field, (TOPOLOGY,))}
 
 
-def _read_text(path: Path, field: str) -> dict[str, Any]:
+def _read_text(path: Path, field: str) -> dict[str, object]:
     expected = "a network of SNDlib, or in a .txt file one of HPCC"
     text = read_text(path, field, expected)
     if re.match(r"\s*\?SNDlib", text) or (path.suffix == ".xml" and "sndlib" in text):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from dcgym.config import as_name
 from dcgym.errors import ConfigError
@@ -15,7 +14,7 @@ _HEADER = "nodes, switches and links, three whole numbers"
 _LINK = "source, destination, rate, delay and loss, such as: 0 4 100Gbps 1000ns 0"
 
 
-def hpcc_content(text: str, path: Path) -> dict[str, Any]:
+def hpcc_content(text: str, path: Path) -> dict[str, object]:
     """Return the network of a file as plain data, without queues.
 
     Three numbers come first: of nodes, of switches and of links. Then come the numbers of the
@@ -58,7 +57,7 @@ def hpcc_content(text: str, path: Path) -> dict[str, Any]:
     }
 
 
-def _link(row: list[tuple[str, str]], names: list[str]) -> dict[str, Any]:
+def _link(row: list[tuple[str, str]], names: list[str]) -> dict[str, object]:
     (rate, where), (delay, _), (lost, _) = row[2:]
     ends = [_whole(*word, _LINK, len(names) - 1) for word in row[:2]]
     loss = read_number(lost)

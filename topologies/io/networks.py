@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from dcgym.config import as_name, check_int
 from dcgym.errors import ConfigError
@@ -42,7 +42,16 @@ def to_networkx(topology: Graph) -> networkx.MultiGraph[str]:
     return graph
 
 
-def network_content(graph: networkx.Graph[str], name: str | None = None) -> dict[str, Any]:
+class GraphContent(TypedDict):
+    """What `graph_content` returns."""
+
+    name: str
+    directed: bool
+    nodes: list[dict[str, object]]
+    links: list[dict[str, object]]
+
+
+def network_content(graph: networkx.Graph[str], name: str | None = None) -> dict[str, object]:
     """Return a NetworkX graph as plain data, with every attribute of its links.
 
     Args:
@@ -64,7 +73,7 @@ def network_content(graph: networkx.Graph[str], name: str | None = None) -> dict
     return {"name": content["name"], "nodes": nodes, "links": links}
 
 
-def graph_content(graph: networkx.Graph[str], name: str | None = None) -> dict[str, Any]:
+def graph_content(graph: networkx.Graph[str], name: str | None = None) -> GraphContent:
     """Return a NetworkX graph as plain data, with all that it says.
 
     Args:
@@ -98,7 +107,7 @@ def graph_content(graph: networkx.Graph[str], name: str | None = None) -> dict[s
     return {"name": name, "directed": is_directed, "nodes": nodes, "links": links}
 
 
-def merge_directions(links: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def merge_directions(links: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """Return one link for both directions of each; where none has an opposite one, each is a link.
 
     Args:
@@ -108,12 +117,12 @@ def merge_directions(links: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         ConfigError: Only some have an opposite one, or two directions differ, which those of a
             link do not.
     """
-    directions: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    directions: dict[tuple[object, object], list[dict[str, object]]] = defaultdict(list)
     for link in links:
         directions[link["a"], link["b"]].append(dict(link))
     if not any((b, a) in directions for a, b in directions if a != b):
         return [dict(link) for link in links]
-    merged: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    merged: dict[tuple[object, object], list[dict[str, object]]] = {}
     for (a, b), there in directions.items():
         if (b, a) not in merged:
             _check_alike(there, directions.get((b, a), []))
@@ -121,7 +130,9 @@ def merge_directions(links: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     return [link for parallel in merged.values() for link in parallel]
 
 
-def _check_alike(there: Sequence[Mapping[str, Any]], back: Sequence[Mapping[str, Any]]) -> None:
+def _check_alike(
+    there: Sequence[Mapping[str, object]], back: Sequence[Mapping[str, object]]
+) -> None:
     a, b = there[0]["a"], there[0]["b"]
     where = f"links {a}-{b} and {b}-{a}"
     if len(there) != len(back):
@@ -136,7 +147,7 @@ def _check_alike(there: Sequence[Mapping[str, Any]], back: Sequence[Mapping[str,
                 raise ConfigError(f"{key} of {where}", shown, allowed)
 
 
-def _told(links: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+def _told(links: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """Return what parallel links say, in an order of its own: numbers as such, however written."""
     told = []
     for link in links:
@@ -148,7 +159,7 @@ def _told(links: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     return sorted(told, key=lambda fields: str(sorted(fields.items())))
 
 
-def _with_units(fields: Mapping[str, Any], graph: Mapping[str, Any]) -> dict[str, Any]:
+def _with_units(fields: Mapping[str, object], graph: Mapping[str, object]) -> dict[str, object]:
     known = dict(fields)
     for theirs, ours in _FNSS.items():
         unit = graph.get(f"{theirs}_unit")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from dcgym.config import as_name
 from dcgym.sndlib import SndlibLink, read_sndlib, to_bps
@@ -31,7 +30,7 @@ def sndlib_content(path: str | Path) -> dict[str, object]:
         ConfigError: The file cannot be read.
     """
     network = read_sndlib(path, "topology")
-    links: list[dict[str, Any]] = []
+    links: list[dict[str, object]] = []
     for link in network.links:
         rate_bps = _rate_bps(link, network.unit_bps)
         known = {} if rate_bps is None else {"rate_bps": rate_bps}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +103,7 @@ class AcceleratorTwin:
         config = _plain(self.pool) | {"record_limit": record_limit}
         self._twin = native.AcceleratorTwin(config, n_envs, threads)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return a second set of environments that go on from here; they share the pool."""
         made = copy.copy(self)
         made._time_ns, made._twin = self._time_ns.copy(), self._twin.copy()
@@ -173,7 +173,7 @@ class AcceleratorTwin:
         Args:
             mask: Which environments, (E,); None for all. Rows of the others say nothing.
         """
-        found: dict[str, npt.NDArray[Any]] = self._twin.read(self._mask(mask))
+        found = self._twin.read(self._mask(mask))
         made = {
             name: values[..., : self.n_devices] if values.ndim == _BY_DEVICE else values
             for name, values in found.items()
@@ -235,7 +235,7 @@ class AcceleratorTwin:
         return np.ascontiguousarray(values).view(np.uint8)
 
 
-def _plain(pool: AcceleratorPool) -> dict[str, Any]:
+def _plain(pool: AcceleratorPool) -> dict[str, object]:
     return request_workload(pool) | {
         "servers": [(group.configured_weight, _devices(pool, group)) for group in pool.servers],
         "agents": _agents(pool, pool.agents),
@@ -262,7 +262,7 @@ def _devices(
     ]
 
 
-def _agents(pool: AcceleratorPool, agents: Agents) -> dict[str, Any]:
+def _agents(pool: AcceleratorPool, agents: Agents) -> dict[str, object]:
     return {
         "kind": KINDS.index(agents.kind),
         "period_ns": agents.period_ns,

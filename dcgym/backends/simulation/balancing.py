@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +128,7 @@ class BalancingTwin:
         config = plain_config(self.scenario)
         self._twin = native.BalancingTwin(config, n_envs, threads, record_limit, warm_up_ns)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return a second set of environments that go on from here; they share the scenario."""
         made = copy.copy(self)
         made._reached_ns, made._twin = self._reached_ns.copy(), self._twin.copy()

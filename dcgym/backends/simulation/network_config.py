@@ -90,7 +90,7 @@ def network_config(
     counts_matrix: bool,
     paths: PathChoice,
     timer_late_ns: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a topology with names replaced by numbers: the switches' ports, then one a host.
 
     Args:
@@ -180,12 +180,12 @@ def _port(topology: Topology, port: Port) -> tuple[int, int, int, int, bool, int
     return port.rate_bps, queue_bytes, *wire, is_relayed, is_relayed and is_of_host
 
 
-def _routes(topology: Topology) -> dict[str, Any]:
+def _routes(topology: Topology) -> dict[str, object]:
     return {**_groups(topology), "routes": group_numbers(topology)}
 
 
 @lru_cache(maxsize=KEPT)
-def _groups(topology: Topology) -> dict[str, Any]:
+def _groups(topology: Topology) -> dict[str, object]:
     groups = next_hop_groups(topology)
     numbers = {port.name: number for number, port in enumerate(topology.switch_ports)}
     return {

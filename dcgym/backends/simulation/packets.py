@@ -333,7 +333,7 @@ class PacketTwin:
         self._events.clear()
         self._begun[:] = False
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return copies whose episodes go on alike; the two share what never changes."""
         copied = memo[id(self)] = copy.copy(self)
         copied._begun, copied._controls = self._begun.copy(), list(self._controls)
@@ -374,7 +374,7 @@ class PacketTwin:
         return self._twin
 
 
-def _check_shape(field: str, values: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+def _check_shape(field: str, values: npt.NDArray[np.generic], shape: tuple[int, ...]) -> None:
     # The compiled twin reads as much as it has copies and hosts.
     if values.shape != shape:
         raise ConfigError(field, f"of shape {values.shape}", f"of shape {shape}")

@@ -54,19 +54,17 @@ class FlowLevelModel:
         self.data_centre, self.n_envs = data_centre, check_int("num_envs", n_envs, 1, MOST_COPIES)
         self._fabric = native_fabric(data_centre)
         self._boards: list[Any] = [None] * n_envs
-        self._vips: list[Any] = [None] * n_envs
+        self._vips: list[object] = [None] * n_envs
         self._orders: list[npt.NDArray[np.uint32]] = [np.empty(0, np.uint32)] * n_envs
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> FlowLevelModel:
+    def __deepcopy__(self, memo: dict[int, object]) -> FlowLevelModel:
         """Return a second model that goes on from here."""
         made = FlowLevelModel(self.data_centre, self.n_envs)
         made._vips, made._orders = list(self._vips), list(self._orders)
         made._boards = [None if one is None else one.__deepcopy__({}) for one in self._boards]
         return made
 
-    def reset(
-        self, env: int, table: VipTable, used: npt.NDArray[np.integer[Any]] | None = None
-    ) -> None:
+    def reset(self, env: int, table: VipTable, used: npt.NDArray[np.uint32] | None = None) -> None:
         """Begin anew in a copy with these VIPs, all of them on the muxes.
 
         Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dcgym.tasks.balancing import EVENTS, Event, Resource, Scenario
 from dcgym.tasks.balancing.arrivals import flow_workload
@@ -13,7 +12,7 @@ __all__ = ["plain_config", "resource_rows"]
 _NO_LIMIT = 2**32 - 1
 
 
-def plain_config(scenario: Scenario) -> dict[str, Any]:
+def plain_config(scenario: Scenario) -> dict[str, object]:
     """Return the scenario with names replaced by numbers and groups by their servers.
 
     Args:

@@ -6,7 +6,7 @@ Shapes: E copies, N servers, D devices of the server that has most of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +95,7 @@ class AcceleratorBinding(Binding[AcceleratorTask, DeviceEpisode, DeviceCommands,
         return is_new and self.running.capabilities.draws_ahead
 
     def episodes(
-        self, seeds: Sequence[int | None], options: Mapping[str, Any]
+        self, seeds: Sequence[int | None], options: Mapping[str, object]
     ) -> list[DeviceEpisode | None]:
         """Return the seeds, and requests a second, which the option ``rate`` replaces."""
         rate = options.get("rate")
@@ -192,7 +192,7 @@ class AcceleratorBinding(Binding[AcceleratorTask, DeviceEpisode, DeviceCommands,
 
     def told(self) -> Told:
         """Return the weights and the utilisation, and the best weights where they are known."""
-        told: dict[str, npt.NDArray[Any]] = {
+        told: dict[str, npt.NDArray[np.generic]] = {
             "weights": self.weights,
             "utilisation": self.now.utilisation.mean(axis=1),
         }

@@ -42,7 +42,7 @@ class BoundTask(Protocol):
         """Names of the agents, the same in each copy."""
 
     @property
-    def action_space(self) -> gym.Space[Any]:
+    def action_space(self) -> gym.Space[object]:
         """Space of one agent's action."""
 
     @property
@@ -69,13 +69,13 @@ class Timed(Protocol):
         """When it was read, on the backend's clock, (E,)."""
 
 
-Task = TypeVar("Task", bound=BoundTask)
+Task_co = TypeVar("Task_co", bound=BoundTask, covariant=True)
 Episode = TypeVar("Episode")
 Commands = TypeVar("Commands")
 State = TypeVar("State", bound=Timed)
 
 
-class Binding(ABC, Generic[Task, Episode, Commands, State]):
+class Binding(ABC, Generic[Task_co, Episode, Commands, State]):
     """A task on a protocol: actions become commands, states become what agents are told.
 
     It has the memory that this takes, of E copies with A agents each. The system begins, runs and
@@ -116,7 +116,7 @@ class Binding(ABC, Generic[Task, Episode, Commands, State]):
     paths = "own"
     term_names: tuple[str, ...] = ()
 
-    def __init__(self, task: Task, n_envs: int, interval_ns: int) -> None:
+    def __init__(self, task: Task_co, n_envs: int, interval_ns: int) -> None:
         self.n_envs = check_int("num_envs", n_envs, 1, MOST_COPIES)
         self._task, self.interval_ns = task, interval_ns
         self.agents = task.agents
@@ -148,7 +148,7 @@ class Binding(ABC, Generic[Task, Episode, Commands, State]):
             raise needs_reset()
         return self._state
 
-    def task(self, env: int = 0) -> Any:
+    def task(self, env: int = 0) -> Task_co:
         """Return the task of a copy, as policies see it."""
         return self._task
 
@@ -169,7 +169,7 @@ class Binding(ABC, Generic[Task, Episode, Commands, State]):
         return False
 
     def episodes(
-        self, seeds: Sequence[int | None], options: Mapping[str, Any]
+        self, seeds: Sequence[int | None], options: Mapping[str, object]
     ) -> Sequence[Episode | None]:
         """Return the new episode of each copy that has a seed; None leaves a copy as it is.
 
@@ -267,8 +267,7 @@ class Binding(ABC, Generic[Task, Episode, Commands, State]):
             env: Number of the copy.
             seen: What its agents see, (A, n).
         """
-        state: FloatArray = seen.ravel().astype(np.float64)
-        return state
+        return seen.ravel().astype(np.float64)
 
     def origin_ns_of(self, env: int) -> int:
         """Return what the times of a copy's records count from, on the backend's clock."""
@@ -295,7 +294,7 @@ class Binding(ABC, Generic[Task, Episode, Commands, State]):
         self._state = None
 
 
-AnyBinding: TypeAlias = Binding[Any, Any, Any, Any]
+AnyBinding: TypeAlias = Binding[BoundTask, Any, Any, Any]
 """Any task on any backend."""
 
 
@@ -303,9 +302,9 @@ def _own(told: Told, env: int, agent: int) -> Info:
     """Return the part of one agent of what is told."""
     found: Info = {}
     for name, values in told.items():
-        if isinstance(values, dict):
-            found[name] = _own(values, env, agent)
-        else:
+        if isinstance(values, np.ndarray):
             own = values[env, agent]
             found[name] = own if own.ndim else own.item()
+        else:
+            found[name] = _own(values, env, agent)
     return found

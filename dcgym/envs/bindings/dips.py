@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.mappings import LocalityOutcome, evaluate_mappings
 from dcgym.backends.placement import Placement
-from dcgym.envs.bindings.episodes import Episode
+from dcgym.envs.bindings.episodes import Action, Episode
 from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.dips import DIP_ROWS, DipPlacementTask
 from dcgym.tasks.placement.mappings import LocalMappings
@@ -97,7 +97,7 @@ class DipEpisode(Episode[DipPlacementTask]):
         """What the reward of the last step is made of (`DipInputs`)."""
         return self._inputs
 
-    def act(self, action: Any) -> None:
+    def act(self, action: Action) -> None:
         """Carry out an action; one that is not feasible goes on with the next VIP.
 
         Args:

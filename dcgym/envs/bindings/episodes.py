@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ from dcgym.envs.values import (
     Picture,
     Rows,
     Seen,
+    Stacked,
     TimeArray,
     Told,
 )
@@ -48,9 +49,11 @@ if TYPE_CHECKING:
 
     from dcgym.envs.render.placement import PlacementPainter
 
-__all__ = ["Episode", "EpisodeBinding", "EpisodeTask", "Episodes"]
+__all__ = ["Action", "Episode", "EpisodeBinding", "EpisodeTask", "Episodes"]
 
 T = TypeVar("T")
+Action: TypeAlias = int | np.int64 | npt.NDArray[np.int64]
+"""The number of what a copy does, or 0 or 1 for each row."""
 
 
 class EpisodeTask(BoundTask, Protocol):
@@ -72,7 +75,7 @@ class EpisodeTask(BoundTask, Protocol):
     def term_names(self) -> tuple[str, ...]:
         """Terms of the reward."""
 
-    def actions_of(self, given: npt.ArrayLike) -> Sequence[Any] | npt.NDArray[np.int64]:
+    def actions_of(self, given: object) -> Sequence[int] | npt.NDArray[np.int64]:
         """Return the action of each copy."""
 
     def terms(self, inputs: FloatArray) -> Mapping[str, FloatArray]:
@@ -80,9 +83,10 @@ class EpisodeTask(BoundTask, Protocol):
 
 
 Task = TypeVar("Task", bound=EpisodeTask)
+Task_co = TypeVar("Task_co", bound=EpisodeTask, covariant=True)
 
 
-class Episode(ABC, Generic[Task]):
+class Episode(ABC, Generic[Task_co]):
     """The episode of one copy.
 
     Args:
@@ -100,7 +104,7 @@ class Episode(ABC, Generic[Task]):
 
     copies_each = 1
 
-    def __init__(self, task: Task, model: Placement, env: int, seed: int) -> None:
+    def __init__(self, task: Task_co, model: Placement, env: int, seed: int) -> None:
         self._task, self.model, self._env, self.seed = task, model, env, seed
 
     def moved(self, model: Placement) -> Self:
@@ -134,7 +138,7 @@ class Episode(ABC, Generic[Task]):
         """What the reward of the last step is made of, (K,); zeros before the first."""
 
     @abstractmethod
-    def act(self, action: Any) -> None:
+    def act(self, action: Action) -> None:
         """Carry out an action; nothing where the episode is over."""
 
     @abstractmethod
@@ -154,7 +158,7 @@ class Episode(ABC, Generic[Task]):
         """Return a picture of what switches hold and of the loads of their links."""
 
 
-DrawEpisode = Callable[[Placement, int, int], Episode[Any]]
+DrawEpisode = Callable[[Placement, int, int], Episode[EpisodeTask]]
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ class EpisodeStates:
     """
 
     time_ns: TimeArray
-    each: list[Episode[Any] | None]
+    each: list[Episode[EpisodeTask] | None]
 
 
 class Episodes:
@@ -186,7 +190,7 @@ class Episodes:
         self.model, self.name, self._draw = model, model.name, draw
         self._states = EpisodeStates(np.zeros(n_envs, np.int64), [None] * n_envs)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Episodes:
+    def __deepcopy__(self, memo: dict[int, object]) -> Episodes:
         """Return second episodes that go on from here in a second model."""
         made = memo[id(self)] = copy.copy(self)
         made.model = copy.deepcopy(self.model, memo)
@@ -205,7 +209,7 @@ class Episodes:
             if seed is not None:
                 self._states.each[env] = self._draw(self.model, env, seed)
 
-    def apply(self, commands: Sequence[Any], mask: Mask | None = None) -> TimeArray:
+    def apply(self, commands: Sequence[Action], mask: Mask | None = None) -> TimeArray:
         """Carry out the action of each copy; nothing where there are none."""
         for env, action in enumerate(commands):
             one = self._states.each[env]
@@ -230,7 +234,7 @@ class Episodes:
         self.model.close()
 
 
-class EpisodeBinding(Binding[Task, int, Sequence[Any], EpisodeStates], Generic[Task]):
+class EpisodeBinding(Binding[Task, int, Sequence[Action], EpisodeStates], Generic[Task]):
     """A task of episodes over copies of a placement model; steps have no length.
 
     Args:
@@ -244,7 +248,7 @@ class EpisodeBinding(Binding[Task, int, Sequence[Any], EpisodeStates], Generic[T
         ConfigError: There is no such backend.
     """
 
-    nothing: Sequence[Any] = ()
+    nothing: Sequence[Action] = ()
     has_whole_steps = True
 
     def __init__(
@@ -260,7 +264,7 @@ class EpisodeBinding(Binding[Task, int, Sequence[Any], EpisodeStates], Generic[T
         self.state_labels = self.observation_labels[task.common]
         self._seen = np.zeros((n_envs, 1, *self.observation_space.shape), np.float32)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, object]) -> EpisodeBinding[Task]:
         """Return a second binding that goes on from here."""
         made = memo[id(self)] = copy.copy(self)
         made.backend = copy.deepcopy(self.backend, memo)
@@ -273,7 +277,7 @@ class EpisodeBinding(Binding[Task, int, Sequence[Any], EpisodeStates], Generic[T
         model = make_copies(PLACEMENTS, self._spec, centre, count)
         return Episodes(model, self.n_envs, partial(self._kind, self._task))
 
-    def decode(self, actions: Actions, fresh: Mask) -> Sequence[Any]:
+    def decode(self, actions: Actions, fresh: Mask) -> Sequence[Action]:
         """Return the action of each copy."""
         own = self._task.actions_of(actions)
         if len(own) != self.n_envs:
@@ -338,8 +342,7 @@ class EpisodeBinding(Binding[Task, int, Sequence[Any], EpisodeStates], Generic[T
 
     def flow_records(self, env: int) -> Rows:
         """Return the VIPs of a copy, and where they are."""
-        records: Rows = self.episode(env).records()
-        return records
+        return self.episode(env).records()
 
     def render(self, env: int, caption: Caption) -> Picture | None:
         """Return a picture of what switches hold and of the loads of their links."""
@@ -347,7 +350,7 @@ class EpisodeBinding(Binding[Task, int, Sequence[Any], EpisodeStates], Generic[T
             return None
         return one.draw(self.painter, caption)
 
-    def episode(self, env: int) -> Any:
+    def episode(self, env: int) -> Episode[EpisodeTask]:
         """Return where the episode of a copy is.
 
         Args:
@@ -365,9 +368,9 @@ class EpisodeBinding(Binding[Task, int, Sequence[Any], EpisodeStates], Generic[T
         return range(self.n_envs)
 
 
-def _stacked(rows: list[Info]) -> Info:
+def _stacked(rows: list[dict[str, Any]]) -> Stacked:
     """Return one dict of many alike, with arrays of shape (E, 1, ...)."""
-    made: Info = {}
+    made: Stacked = {}
     for name, first in rows[0].items():
         values = [row[name] for row in rows]
         made[name] = _stacked(values) if isinstance(first, dict) else np.stack(values)[:, None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,7 @@ class FlowBinding(TrafficBinding[FlowTask]):
         rates_bps, links_bps = self._seen.rate_bps[env], self._link_rates_bps[env]
         return [np.clip(safe_ratio(rates_bps, links_bps, 0.0), 0, 1)]
 
-    def _flow_info(self, seen: FlowInterval) -> dict[str, npt.NDArray[Any]]:
+    def _flow_info(self, seen: FlowInterval) -> dict[str, npt.NDArray[np.generic]]:
         counters = {name: self._flows[1][name].astype(np.int64) for name in COUNTERS}
         return {
             "is_open": seen.is_open,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
-from dcgym.envs.bindings.episodes import Episode
+from dcgym.envs.bindings.episodes import Action, Episode
 from dcgym.envs.bindings.placement import vip_records
 from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.migration import AFRESH, MARGINS, STAY, VipMigrationTask
@@ -85,7 +85,7 @@ class MigrationEpisode(Episode[VipMigrationTask]):
         """What the reward of the last step is made of (`MigrationInputs`)."""
         return self._inputs
 
-    def act(self, action: Any) -> None:
+    def act(self, action: Action) -> None:
         """Move VIPs as an action says, in two waves.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -159,6 +159,6 @@ class NetworkBinding(TrafficBinding[NetworkTask]):
             raise ConfigError("probes", list(task.probes.pairs), "none, with this backend")
 
 
-def _of_network(actions: Actions) -> Sequence[Any] | npt.NDArray[Any]:
+def _of_network(actions: Actions) -> Sequence[object] | npt.NDArray[np.generic]:
     """Return the action of the one agent of each copy."""
     return actions[:, 0] if isinstance(actions, np.ndarray) else [one[0] for one in actions]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.placement import Placement
-from dcgym.envs.bindings.episodes import Episode
+from dcgym.envs.bindings.episodes import Action, Episode
 from dcgym.envs.values import Caption, Info, Picture, Rows
 from dcgym.tasks.placement.observation import write_rows
 from dcgym.tasks.placement.task import VipPlacementTask
@@ -100,7 +100,7 @@ class PlacementEpisode(Episode[VipPlacementTask]):
         """What the reward of the last step is made of (`PlacementInputs`)."""
         return self.placed_share, self.mru_rise, self.hops, float(self.was_rejected)
 
-    def act(self, action: Any) -> None:
+    def act(self, action: Action) -> None:
         """Carry out an action; one that is not feasible leaves the VIP to the muxes.
 
         Args:
@@ -174,7 +174,7 @@ class PlacementEpisode(Episode[VipPlacementTask]):
             1 - self.at / len(self._order),
         ]
 
-    def shown(self) -> dict[str, npt.NDArray[Any]]:
+    def shown(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what infos say of the candidates; -1 and zeros where there is none."""
         found, most = self.candidates, self._task.n_candidates
         n = len(found.switches)

@@ -6,7 +6,7 @@ Shapes: E copies, B front ends, M of them controlled, A agents, N servers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -293,7 +293,7 @@ class PoolBinding(Binding[BalancingTask, int, PoolCommands, PoolState]):
             f"{count} of {scenario.n_frontends} {what} controlled"
         )
 
-    def _read(self, actions: Actions) -> npt.NDArray[Any]:
+    def _read(self, actions: Actions) -> npt.NDArray[np.generic]:
         """Return an action for each copy and agent, (E, A, ...)."""
         given = action_array(actions, (self.n_envs, len(self.agents)))
         shape = self._task.action_map.space.shape

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -63,7 +61,7 @@ def traffic_ns(task: BalancingTask, max_steps: int | None) -> int:
     return min(LONGEST_NS, round(longest_ns))
 
 
-def are_under_way(flows: npt.NDArray[Any], before_ns: int) -> bool:
+def are_under_way(flows: npt.NDArray[np.void], before_ns: int) -> bool:
     """Tell whether one of some flows arrived before a time.
 
     Args:

@@ -8,7 +8,6 @@ clock of a network is the machine's, or begins with the reset; its traffic begin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ __all__ = ["records_since", "rows_since"]
 TIMES = ("planned_start_ns", "arrival_ns", "start_ns", "served_ns", "end_ns")
 
 
-def rows_since(rows: npt.NDArray[Any], origin_ns: int) -> npt.NDArray[Any]:
+def rows_since(rows: npt.NDArray[np.void], origin_ns: int) -> npt.NDArray[np.void]:
     """Return rows of flows or requests in the scenario's time; what is not known (-1) stays so.
 
     Args:

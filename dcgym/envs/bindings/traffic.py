@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -114,7 +114,7 @@ class TrafficBinding(Binding[Task, NetworkEpisode, NetworkCommands, NetworkState
         return self.tasks[env]
 
     def episodes(
-        self, seeds: Sequence[int | None], options: Mapping[str, Any]
+        self, seeds: Sequence[int | None], options: Mapping[str, object]
     ) -> list[NetworkEpisode | None]:
         """Return the episodes that the tasks draw."""
         return [

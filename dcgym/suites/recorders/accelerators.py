@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +100,7 @@ class AcceleratorRecorder(Recorder):
         return Outcome(metrics, split_columns(requests), self.session.fidelity(0))
 
 
-def request_metrics(requests: npt.NDArray[Any], pool: AcceleratorPool) -> Row:
+def request_metrics(requests: npt.NDArray[np.void], pool: AcceleratorPool) -> Row:
     """Return what became of requests, how long they took, and who served them.
 
     Args:
@@ -122,7 +121,7 @@ def request_metrics(requests: npt.NDArray[Any], pool: AcceleratorPool) -> Row:
     }
 
 
-def batch_s(requests: npt.NDArray[Any], size: int, latency_ns: int) -> float:
+def batch_s(requests: npt.NDArray[np.void], size: int, latency_ns: int) -> float:
     """Return the time from the first request of a batch to the last answer, in seconds.
 
     Requests that are dropped have no answer. NaN where some have not ended yet.

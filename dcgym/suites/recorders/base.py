@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from dcgym.envs.bindings.episodes import EpisodeBinding
 from dcgym.envs.drawn import own_system
 from dcgym.envs.session import Session
 from dcgym.envs.system import System
-from dcgym.envs.values import Info
 from dcgym.suites.results import FlowColumns
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.statistics import FloatArray, mean_of, over_time, steady_part
@@ -41,7 +40,7 @@ class StepResult:
 
     actions: Sequence[object]
     rewards: Sequence[float]
-    infos: Sequence[Info]
+    infos: Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True)

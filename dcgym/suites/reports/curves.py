@@ -190,13 +190,15 @@ def _figure(records: Records, points: Sequence[Point], path: str, column: Column
 
 def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> None:
     """Label the horizontal axis with the values as the user wrote them."""
-    settings = _axis(points, path)
     axes.set_xlabel(path)
-    if settings["type"] == "category":
+    texts = list(dict.fromkeys(str(point.values[path]) for point in points))
+    positions = list(dict.fromkeys(_position(points, point, path) for point in points))
+    numbers = [position for position in positions if not isinstance(position, str)]
+    if not numbers:
         return
-    axes.set_xscale(str(settings["type"]))
-    ticks, texts = settings["tickvals"], settings["ticktext"]
-    axes.set_xticks(ticks, texts)  # type: ignore[arg-type]
+    is_wide = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM_RATIO
+    axes.set_xscale("log" if is_wide else "linear")
+    axes.set_xticks(numbers, texts)
     axes.minorticks_off()
 
 
@@ -204,18 +206,6 @@ def _position(points: Sequence[Point], point: Point, path: str) -> float | str:
     numbers = [quantity(other.values[path]) for other in points]
     own = quantity(point.values[path])
     return str(point.values[path]) if own is None or None in numbers else own
-
-
-def _axis(points: Sequence[Point], path: str) -> dict[str, object]:
-    """Return the settings of the horizontal axis, with the values as the user wrote them."""
-    texts = list(dict.fromkeys(str(point.values[path]) for point in points))
-    positions = list(dict.fromkeys(_position(points, point, path) for point in points))
-    numbers = [position for position in positions if not isinstance(position, str)]
-    if not numbers:
-        return {"title_text": path, "type": "category"}
-    is_wide = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM_RATIO
-    kind = "log" if is_wide else "linear"
-    return {"title_text": path, "type": kind, "tickvals": positions, "ticktext": texts}
 
 
 def _table(records: Records, points: Sequence[Point], path: str) -> str:

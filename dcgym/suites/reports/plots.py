@@ -27,6 +27,7 @@ from dcgym.writing import new_folder, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -83,7 +84,7 @@ class Look:
     """
 
     colour: str
-    dash: Any
+    dash: str | tuple[float, tuple[float, ...]]
     marker: str
 
 
@@ -108,7 +109,9 @@ def legend(records: Records) -> str:
     keys = []
     for policy in policies_of(records):
         style = look(records, policy)
-        dash = "" if style.dash == "-" else " ".join(str(2 * part) for part in style.dash[1])
+        dash = (
+            "" if isinstance(style.dash, str) else " ".join(str(2 * part) for part in style.dash[1])
+        )
         line = f'<line x1="0" y1="6" x2="36" y2="6" stroke="{style.colour}" stroke-width="3" '
         line += f'stroke-dasharray="{dash}"/>' if dash else "/>"
         keys.append(f'<span><svg width="36" height="12">{line}</svg> {html.escape(policy)}</span>')
@@ -149,7 +152,7 @@ def scale_of(values: Sequence[float], column: Column) -> str:
     return "log" if max(values) / min(values) > LOG_FROM_RATIO else "linear"
 
 
-def clip(axis: Any, values: Mapping[str, Sequence[float]], is_upright: bool) -> str:
+def clip(axis: Axes, values: Mapping[str, Sequence[float]], is_upright: bool) -> str:
     """End an axis before those outliers that would flatten all else, and say whose they are.
 
     Args:
@@ -225,7 +228,7 @@ def embed(figure: Figure, title: str | Defined, note: str = "") -> str:
         _write_plainly(figure)
         if (save := _SAVE.get()) is not None:
             save(figure, text)
-        svg = slim(_svg_of(figure, transparent=True), f"f{next(_NUMBERS.get())}")
+        svg = slim(_svg_of(figure, is_transparent=True), f"f{next(_NUMBERS.get())}")
     shown = title if isinstance(title, Defined) else html.escape(title)
     return (
         f'<figure role="img" aria-label="{html.escape(text)}">'
@@ -233,9 +236,9 @@ def embed(figure: Figure, title: str | Defined, note: str = "") -> str:
     )
 
 
-def _svg_of(figure: Figure, **options: Any) -> str:
+def _svg_of(figure: Figure, is_transparent: bool = False) -> str:
     text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None}, **options)
+    figure.savefig(text, format="svg", metadata={"Date": None}, transparent=is_transparent)
     return printable(text.getvalue())
 
 
@@ -264,7 +267,7 @@ def _write_plainly(figure: Figure) -> None:
                 break
 
 
-def _is_readable(axis: Any) -> bool:
+def _is_readable(axis: Axis) -> bool:
     """Whether an axis has two labels or more, and they lie apart."""
     low, high = sorted(axis.get_view_interval())
     # Moves the ticks to where they are.

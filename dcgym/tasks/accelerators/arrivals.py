@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import numpy.typing as npt
 
 from dcgym.native import require
@@ -15,7 +14,7 @@ __all__ = ["draw_requests", "request_workload"]
 
 def draw_requests(
     pool: AcceleratorPool, seed: int, rate_per_s: float, until_ns: int
-) -> npt.NDArray[Any]:
+) -> npt.NDArray[np.void]:
     """Return the requests that arrive in a pool, in each backend with this seed and rate.
 
     Args:
@@ -39,13 +38,13 @@ def draw_requests(
         (0, rate_per_s),
         *((event.at_ns, event.value) for event in pool.events if event.kind == "rate"),
     ]
-    found: npt.NDArray[Any] = require("_workload").requests(
+    found: npt.NDArray[np.void] = require("_workload").requests(
         request_workload(pool), service_ns, rates, seed, until_ns
     )
     return found
 
 
-def request_workload(pool: AcceleratorPool) -> dict[str, Any]:
+def request_workload(pool: AcceleratorPool) -> dict[str, object]:
     """Return the requests for a pool as the plain numbers that the compiled modules read.
 
     Args:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.defaults import DefaultCount
@@ -191,8 +191,10 @@ POOL_PRESETS.add("accelerator-pool", accelerator_pool, "any number of servers an
 POOL_PRESETS.add("p4mite-micro", micro_benchmark, "one server, requests of so many GFLOP")
 
 
-def _add(name: str, description: str, **fixed: Any) -> None:
-    POOL_PRESETS.add(name, partial(accelerator_pool, name=name, **fixed), description)
+def _add(name: str, description: str, **fixed: object) -> None:
+    POOL_PRESETS.add(
+        name, partial(POOL_PRESETS.find("accelerator-pool"), name=name, **fixed), description
+    )
 
 
 _add("p4hauler-1", "one server with a SmartNIC, KNN")
@@ -258,6 +260,10 @@ def _from_preset(spec: Plain) -> AcceleratorPool:
         if not isinstance(agents, Mapping):
             raise ConfigError("scenario.agents", agents, "a mapping")
         # Another kind of agent begins with what that kind has by itself.
-        base = {} if agents.get("kind", made.agents.kind) != made.agents.kind else plain["agents"]
-        plain["agents"] = {**base, **agents}  # type: ignore[dict-item]
+        base = (
+            {}
+            if agents.get("kind", made.agents.kind) != made.agents.kind
+            else made.agents.to_dict()
+        )
+        plain["agents"] = {**base, **agents}
     return AcceleratorPool.from_dict({**plain, **variants})

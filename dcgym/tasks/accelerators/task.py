@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
@@ -129,7 +127,7 @@ class AcceleratorTask:
             allowed = f"kind {wanted}: {rule.name} needs its reports of {rule.needs}"
             raise ConfigError("scenario.agents", agents.kind, allowed)
 
-    def _make_action_space(self) -> gym.Space[Any]:
+    def _make_action_space(self) -> gym.Space[object]:
         if self.settings.action == "step":
             return gym.spaces.Discrete(3)
         if self.settings.action == "levels":

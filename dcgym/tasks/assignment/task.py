@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +88,7 @@ class JobAssignmentTask:
         self.observation_space = self.observation.space(self.n_servers)
         self.observation_labels = self.observation.labels(self.n_servers)
         self.rows = RowLayout(self.n_servers, 1, int(self.observation.has_size), 0)
-        self.action_space: gym.Space[Any] = gym.spaces.Discrete(self.n_servers)
+        self.action_space: gym.Space[object] = gym.spaces.Discrete(self.n_servers)
         if settings.action == "scores":
             self.action_space = gym.spaces.Box(-1.0, 1.0, (self.n_servers,), np.float32)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import numpy.typing as npt
 
 from dcgym.config import check_int
@@ -20,7 +19,7 @@ __all__ = ["draw_arrivals", "flow_workload"]
 _LONGEST_NS = 24 * 3600 * 10**9
 
 
-def draw_arrivals(scenario: ScenarioSpec, seed: int, until_ns: int) -> npt.NDArray[Any]:
+def draw_arrivals(scenario: ScenarioSpec, seed: int, until_ns: int) -> npt.NDArray[np.void]:
     """Return the flows that arrive in a scenario, in each backend that runs it with this seed.
 
     Args:
@@ -48,11 +47,13 @@ def draw_arrivals(scenario: ScenarioSpec, seed: int, until_ns: int) -> npt.NDArr
         (event.at_ns, pool.targets(event) if event.kind == "rate" else (), event.value or 0.0)
         for event in pool.events
     ]
-    found: npt.NDArray[Any] = require("_workload").flows(flow_workload(pool), rates, seed, until_ns)
+    found: npt.NDArray[np.void] = require("_workload").flows(
+        flow_workload(pool), rates, seed, until_ns
+    )
     return found
 
 
-def flow_workload(scenario: Scenario) -> dict[str, Any]:
+def flow_workload(scenario: Scenario) -> dict[str, object]:
     """Return the workload of a scenario as the plain numbers that the compiled modules read.
 
     Args:
@@ -79,7 +80,7 @@ def _stages(
     return found
 
 
-def _arrivals(scenario: Scenario) -> dict[str, Any]:
+def _arrivals(scenario: Scenario) -> dict[str, object]:
     process = scenario.workload.arrivals.process
     modulation, recording, users = process.modulation, process.recording, process.users
     names = [app.name for app in scenario.applications]

@@ -24,7 +24,6 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -236,7 +235,7 @@ def pooled_fcfs_ns(arrivals_ns: AnyTimes, demands_ns: AnyTimes, workers: int) ->
         demands_ns: How long a worker needs for it, shape (F,).
         workers: Number of workers.
     """
-    free_ns = [0] * workers
+    free_ns: list[float] = [0] * workers
     times_ns = np.empty(len(arrivals_ns))
     for flow, (arrival_ns, demand_ns) in enumerate(_pairs(arrivals_ns, demands_ns)):
         end_ns = max(arrival_ns, free_ns[0]) + demand_ns
@@ -293,5 +292,5 @@ def pooled_srpt_ns(arrivals_ns: AnyTimes, demands_ns: AnyTimes, workers: int) ->
     return times_ns
 
 
-def _pairs(arrivals_ns: npt.NDArray[Any], demands_ns: npt.NDArray[Any]) -> Iterator[Any]:
+def _pairs(arrivals_ns: AnyTimes, demands_ns: AnyTimes) -> Iterator[tuple[float, float]]:
     return zip(arrivals_ns.tolist(), demands_ns.tolist(), strict=True)

@@ -11,19 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dcgym.monitors.balancer.reducers import REDUCERS
 from dcgym.registry import Registry
 from dcgym.tasks.balancing.interval import PoolInterval
+from dcgym.tasks.balancing.protocol import Measured
 from dcgym.tasks.common.statistics import FloatArray
 
 __all__ = ["BALANCER_FEATURES", "DEFAULT_FEATURES", "BalancerFeature", "Reading", "Reduced"]
 
-Reading = Callable[[PoolInterval], npt.NDArray[Any]]
+Reading = Callable[[PoolInterval], Measured]
 """From an interval to one number of each server, (E, A, N), or of each balancer, (E, A)."""
 
 FLOWS, WORKERS = 8.0, 4.0

@@ -6,12 +6,10 @@ Shapes: E copies, B front ends, A of them asked about, N servers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dcgym.tasks.balancing.protocol import PoolState
+from dcgym.tasks.balancing.protocol import Counts, Measured, PoolState
 from dcgym.tasks.common.lazy import Lazy
 from dcgym.tasks.common.statistics import FloatArray
 
@@ -44,24 +42,24 @@ class PoolInterval:
         """Its length in each copy, (E,)."""
         return np.asarray((self.ended.time_ns - self.begun.time_ns) / _NS_PER_S)
 
-    def level(self, name: str) -> npt.NDArray[Any]:
+    def level(self, name: str) -> Measured:
         """Return a field of `PoolView` at its end, (E, A, ...), in its own unit.
 
         Args:
             name: The field, one that each front end has.
         """
-        values: npt.NDArray[Any] = getattr(self.ended.seen, name)[:, self.frontends]
+        values: Measured = getattr(self.ended.seen, name)[:, self.frontends]
         return values
 
-    def rise(self, name: str) -> npt.NDArray[Any]:
+    def rise(self, name: str) -> Counts:
         """Return by how much a count of `PoolView` has risen, (E, A, ...).
 
         Args:
             name: The field, one that each front end has.
         """
-        begun: npt.NDArray[Any] = getattr(self.begun.seen, name)[:, self.frontends]
+        begun: Counts = getattr(self.begun.seen, name)[:, self.frontends]
         # A server that comes anew counts from 0.
-        rise: npt.NDArray[Any] = np.maximum(self.level(name) - begun, 0)
+        rise: Counts = np.maximum(self.level(name) - begun, 0)
         return rise
 
     def rate_per_s(self, name: str) -> FloatArray:

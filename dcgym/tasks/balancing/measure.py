@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,7 +108,7 @@ class LoadInputs:
         return np.where(out, np.nan, values) if out.any() else values
 
 
-def _tracked(ongoing: npt.NDArray[Any], chosen: FrontendIndex) -> FloatArray:
+def _tracked(ongoing: npt.NDArray[np.integer], chosen: FrontendIndex) -> FloatArray:
     # The reductions of ufuncs are called by name in all of a step: the functions around them take
     # longer than the work.
     tracked: FloatArray = np.add.reduce(ongoing[:, chosen], axis=-1, dtype=np.float64)
@@ -208,7 +207,7 @@ def _per_worker(
 
 def server_info(
     seen: PoolView, frontends: Sequence[int], env: int | None = None, *, origin_ns: int = 0
-) -> dict[str, npt.NDArray[Any]]:
+) -> dict[str, npt.NDArray[np.generic]]:
     """Return what these front ends measured, in plain units, for slow loops; in new arrays.
 
     Args:

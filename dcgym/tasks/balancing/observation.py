@@ -35,7 +35,7 @@ from dcgym.tasks.common.statistics import FloatArray
 __all__ = ["BalancerObservation", "ObservedChanges"]
 
 Floats32 = npt.NDArray[np.float32]
-ObservedChanges = Changes[Floats32]
+ObservedChanges = Changes[np.float32]
 """What changes since the last observation are relative to, (E, A, n)."""
 
 

@@ -32,6 +32,7 @@ __all__ = [
 Counts: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
+Measured: TypeAlias = Counts | Floats | Flags
 
 
 @dataclass(frozen=True, slots=True)

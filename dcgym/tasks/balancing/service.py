@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -82,7 +81,9 @@ class ServiceMap:
         else:
             raise ConfigError("decides", list(decided), f"weights, where an action is {before}")
 
-    def divided(self, actions: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], FloatArray, Flags]:
+    def divided(
+        self, actions: npt.NDArray[np.generic]
+    ) -> tuple[npt.NDArray[np.generic], FloatArray, Flags]:
         """Return the part about weights, that about servers scaled to -1 to 1, and who serves.
 
         Args:

@@ -92,7 +92,7 @@ def action_array(actions: object, shape: tuple[int, ...] = ()) -> npt.NDArray[An
 
 
 def read_actions(
-    actions: Sequence[Any] | npt.NDArray[Any], shape: tuple[int, ...] | None
+    actions: Sequence[object] | npt.NDArray[np.generic], shape: tuple[int, ...] | None
 ) -> FloatArray:
     """Return an action of each of E copies as one array, (E, ...), of any numbers.
 
@@ -113,7 +113,7 @@ def read_actions(
     return values
 
 
-def _shape_of(action: Any) -> tuple[int, ...] | None:
+def _shape_of(action: object) -> tuple[int, ...] | None:
     try:
         return np.asarray(action).shape
     except Exception:  # NumPy raises whatever an object does.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ CHANGE_PREFIX = "d_"
 """What the name of a feature's change begins with."""
 
 Mask = npt.NDArray[np.bool_]
-Values = TypeVar("Values", bound=npt.NDArray[Any])
+Number = TypeVar("Number", bound=np.generic)
 
 
 def with_changes(names: Sequence[str]) -> list[str]:
@@ -105,7 +105,7 @@ class ShownFeatures:
         return [-1.0 if is_change else 0.0 for _, is_change in self.columns]
 
 
-class Changes(Generic[Values]):
+class Changes(Generic[Number]):
     """What the last two observations of some copies were made of; axes as the user likes, E first.
 
     Attributes:
@@ -114,10 +114,12 @@ class Changes(Generic[Values]):
     """
 
     def __init__(self) -> None:
-        self.now: Values | None = None
-        self.last: Values | None = None
+        self.now: npt.NDArray[Number] | None = None
+        self.last: npt.NDArray[Number] | None = None
 
-    def note(self, now: Values, is_first: bool | Mask = False, new: Mask | None = None) -> None:
+    def note(
+        self, now: npt.NDArray[Number], is_first: bool | Mask = False, new: Mask | None = None
+    ) -> None:
         """Take in what an observation is made of.
 
         Args:
@@ -132,7 +134,7 @@ class Changes(Generic[Values]):
         else:
             axes = (-1, *[1] * (now.ndim - 1))
             first = np.reshape(is_first, axes)
-            last: Any = np.where(first, now, before)
+            last = np.where(first, now, before)
             if new is not None:
                 # Copies that are not measured keep what their last observation was made of.
                 kept = now if self.last is None else self.last

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+from typing import Generic, TypeVar, overload
 
 __all__ = ["Lazy"]
 
+Owner = TypeVar("Owner")
 Value = TypeVar("Value")
 
 
-class Lazy(Generic[Value]):
+class Lazy(Generic[Owner, Value]):
     """`functools.cached_property` without its lock, which before Python 3.12 costs a microsecond.
 
     Args:
         work: Returns the value for an object.
     """
 
-    def __init__(self, work: Callable[[Any], Value]) -> None:
+    def __init__(self, work: Callable[[Owner], Value]) -> None:
         self._work, self._name = work, ""
         self.__doc__ = work.__doc__
 
@@ -26,10 +27,10 @@ class Lazy(Generic[Value]):
         self._name = name
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Lazy[Value]: ...
+    def __get__(self, instance: None, owner: type) -> Lazy[Owner, Value]: ...
     @overload
-    def __get__(self, instance: object, owner: type) -> Value: ...
-    def __get__(self, instance: object | None, owner: type) -> Lazy[Value] | Value:
+    def __get__(self, instance: Owner, owner: type) -> Value: ...
+    def __get__(self, instance: Owner | None, owner: type) -> Lazy[Owner, Value] | Value:
         """Return the value, and keep it where the next look finds it first."""
         if instance is None:
             return self

@@ -9,18 +9,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from dcgym.files import CONFIG, load_mapping
 from dcgym.registry import Registry
 
 __all__ = ["PRESETS", "read_config"]
 
-PRESETS: Registry[Mapping[str, Any]] = Registry("presets", "config")
+PRESETS: Registry[Mapping[str, object]] = Registry("presets", "config")
 """Configurations by name; ``env`` in one names its environment."""
 
 
-def read_config(source: str | Path | Mapping[str, Any], field: str = "config") -> dict[str, Any]:
+def read_config(
+    source: str | Path | Mapping[str, object], field: str = "config"
+) -> dict[str, object]:
     """Return a configuration as a dict of its own: a preset's name, a YAML file, or a mapping.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +72,7 @@ def row_inputs(layout: RowLayout) -> int:
     return 2 * (layout.row_columns + layout.action_columns) + layout.common_columns
 
 
-def rows_of(shown: npt.NDArray[np.float32], layout: RowLayout) -> npt.NDArray[Any]:
+def rows_of(shown: npt.NDArray[np.float32], layout: RowLayout) -> npt.NDArray[np.float32]:
     """Return what the network sees of each row: it, the mean over all, and what is common.
 
     Args:

@@ -6,14 +6,16 @@ on where the policy asks for it (DCTCP); New Vegas meets the same queues without
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from dcgym.tasks.common.presets import PRESETS
 
 __all__: list[str] = []
 
 
-def _iroko(topology: dict[str, Any], red: dict[str, Any], traffic: str) -> dict[str, Any]:
+def _iroko(
+    topology: Mapping[str, object], red: Mapping[str, object], traffic: str
+) -> dict[str, object]:
     # Action, observation and reward are those of the thesis, section 4.2 and equations 4.1 to 4.3.
     # Its steps came as fast as the learner allowed; 10 ms is ours.
     return {

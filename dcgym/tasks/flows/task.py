@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -138,7 +137,7 @@ class FlowTask(TrafficTask):
         self.take(self.plan)
 
     def begin(
-        self, seed: int, options: Mapping[str, Any], check: Callable[[Plan], None]
+        self, seed: int, options: Mapping[str, object], check: Callable[[Plan], None]
     ) -> NetworkEpisode:
         """Return a new episode, whose first flows are steered.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ class Source(Protocol):
     def now_ns(self) -> TimeArray:
         """Return the time of each copy, (E,)."""
 
-    def flow_records(self, env: int) -> npt.NDArray[Any]:
+    def flow_records(self, env: int) -> npt.NDArray[np.void]:
         """Return the flows of a copy that have ended (`traffic.generators.view.RECORD_DTYPE`).
 
         Their times count from the first observation.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dcgym.config import check_in, check_keys
 from dcgym.errors import ConfigError
@@ -19,11 +19,11 @@ __all__ = [
     "read_topology",
 ]
 
-TopologySpec: TypeAlias = str | Path | Mapping[str, Any] | Topology
+TopologySpec: TypeAlias = str | Path | Mapping[str, object] | Topology
 
 
 def read_topology(
-    spec: TopologySpec, marking: bool | Mapping[str, Any], given: Topology | None = None
+    spec: TopologySpec, marking: bool | Mapping[str, object], given: Topology | None = None
 ) -> tuple[Topology, bool]:
     """Return the network, and whether its switches mark.
 

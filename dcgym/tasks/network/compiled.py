@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -203,7 +203,7 @@ class CompiledMeter:
         return CompiledRun(state, totals, duration_s, observation, ratios)
 
     def _observer(
-        self, before: Any, after: Any, duration_s: FloatArray
+        self, before: object, after: object, duration_s: FloatArray
     ) -> Callable[[FloatArray, FloatArray | None], tuple[npt.NDArray[np.float32], FloatArray]]:
         return lambda settings, last: self._measure.observe(
             before, after, duration_s, settings, last

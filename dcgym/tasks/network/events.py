@@ -71,7 +71,7 @@ class Event(TimedEvent):
         first = min(self.nodes, key=lambda name: topology.node(name).is_endpoint)
         return [port for port in self.link_ports(topology) if port.node == first]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the event as plain data."""
         return asdict(self)
 
@@ -81,7 +81,7 @@ class Event(TimedEvent):
         return cls(**{**content, "nodes": tuple(content["nodes"])})
 
 
-def make_events(spec: Sequence[Mapping[str, Any]], topology: Topology) -> tuple[Event, ...]:
+def make_events(spec: Sequence[Mapping[str, object]], topology: Topology) -> tuple[Event, ...]:
     """Read the events of an episode and check them against the network.
 
     Args:
@@ -114,17 +114,17 @@ class EventLog:
     """
 
     def __init__(
-        self, events: Sequence[Event] = (), fetch: Callable[[], list[dict[str, Any]]] = list
+        self, events: Sequence[Event] = (), fetch: Callable[[], list[dict[str, object]]] = list
     ) -> None:
         self._events, self._fetch = tuple(events), fetch
         self._start_ns = 0
-        self._records: list[dict[str, Any]] = []
+        self._records: list[dict[str, object]] = []
 
     def begin(self, start_ns: int) -> None:
         """Note the CLOCK_MONOTONIC time from which the events count."""
         self._start_ns = start_ns
 
-    def records(self, now_ns: int) -> list[dict[str, Any]]:
+    def records(self, now_ns: int) -> list[dict[str, object]]:
         """Return the record of every event whose effect is complete at that time."""
         elapsed_ns = now_ns - self._start_ns
         due = count_due(self._events, elapsed_ns)
@@ -133,15 +133,15 @@ class EventLog:
         return self._records
 
 
-def _event(entry: Mapping[str, Any], topology: Topology, where: str) -> Event:
-    check_keys(entry, _FIELDS, where)
+def _event(given: object, topology: Topology, where: str) -> Event:
+    entry = check_keys(given, _FIELDS, where)
     for field in ("at", "action"):
         if field not in entry:
             raise ConfigError(where, f"no {field}", f"{field}, required")
     at_ns = read_time_ns(entry, where)
     nodes = _nodes(entry, topology, where)
     allowed = ACTIONS if len(nodes) == 2 else ACTIONS[:2]
-    action = check_in(f"{where}.action", entry["action"], allowed)
+    action = str(check_in(f"{where}.action", entry["action"], allowed))
     rate_bps, probability = None, None
     if _belongs(entry, "rate", action == "rate", where):
         rate_bps = parse_rate(entry["rate"], f"{where}.rate")
@@ -151,12 +151,12 @@ def _event(entry: Mapping[str, Any], topology: Topology, where: str) -> Event:
     return Event(at_ns, action, nodes, rate_bps, probability)
 
 
-def _nodes(entry: Mapping[str, Any], topology: Topology, where: str) -> tuple[str, ...]:
+def _nodes(entry: Mapping[str, object], topology: Topology, where: str) -> tuple[str, ...]:
     if ("link" in entry) == ("switch" in entry):
         raise ConfigError(where, dict(entry), "either a link (two names) or a switch")
     if "switch" in entry:
         switches = [switch.name for switch in topology.switches]
-        return (check_in(f"{where}.switch", entry["switch"], switches),)
+        return (str(check_in(f"{where}.switch", entry["switch"], switches)),)
     link = check_list(f"{where}.link", entry["link"], "the names of the two ends", (2,))
     names = [node.name for node in topology.nodes]
     allowed = f"a node of {topology.name} ({names[0]} .. {names[-1]})"
@@ -169,7 +169,7 @@ def _nodes(entry: Mapping[str, Any], topology: Topology, where: str) -> tuple[st
     return tuple(link)
 
 
-def _belongs(entry: Mapping[str, Any], field: str, is_needed: bool, where: str) -> bool:
+def _belongs(entry: Mapping[str, object], field: str, is_needed: bool, where: str) -> bool:
     if is_needed and field not in entry:
         raise ConfigError(where, f"no {field}", f"{field}, required by this action")
     if not is_needed and field in entry:

@@ -182,7 +182,7 @@ class FeatureSet:
             (f"host{host}.rate" for host in range(n_hosts)) if settings is None else settings
         )
         # Of features, (E, F, P).
-        self._changes: Changes[FloatArray] = Changes()
+        self._changes: Changes[np.float64] = Changes()
         low = self._low = self._lowest()
         self.space = gym.spaces.Box(low, np.ones_like(low), dtype=np.float32)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ __all__ = ["Interval", "Levels", "Rises", "rises"]
 
 FloatArray = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
+FloatFields: TypeAlias = "Mapping[str, FloatArray] | Levels | Rises"
 
 
 @dataclass(slots=True)
@@ -41,14 +42,14 @@ class Interval:
     """
 
     duration_s: Any
-    ports: Mapping[str, npt.NDArray[Any]]
-    port_deltas: Mapping[str, npt.NDArray[Any]]
+    ports: FloatFields
+    port_deltas: FloatFields
     rates_bps: FloatArray
     queue_limits_bytes: FloatArray
     flow_matrix: FloatArray | None = None
     probe_shares: FloatArray | None = None
-    hosts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
-    host_deltas: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    hosts: FloatFields = field(default_factory=dict)
+    host_deltas: FloatFields = field(default_factory=dict)
     compiled: (
         Callable[[FloatArray, FloatArray | None], tuple[npt.NDArray[np.float32], FloatArray]] | None
     ) = None
@@ -60,10 +61,10 @@ class Interval:
             env: Number of the copy.
         """
 
-        def row(values: npt.NDArray[Any] | None) -> Any:
+        def row(values: FloatArray | None) -> FloatArray | None:
             return None if values is None else values[env]
 
-        def rows(fields: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        def rows(fields: FloatFields) -> dict[str, FloatArray]:
             return {name: values[env] for name, values in fields.items()}
 
         return Interval(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dcgym.tasks.common.rewards import RewardSpec
 from dcgym.tasks.common.settings import Duration, TaskSettings
@@ -15,7 +14,7 @@ from dcgym.traffic import Plan
 
 __all__ = ["NetworkSettings", "TrafficSettings", "TrafficSpec"]
 
-TrafficSpec = str | Path | Mapping[str, Any] | Plan
+TrafficSpec = str | Path | Mapping[str, object] | Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +40,8 @@ class TrafficSettings(TaskSettings):
     interval: Duration = "50ms"
     max_steps: int | None = 200
     congestion_control: str | Mapping[str, str] = "cubic"
-    marking: bool | Mapping[str, Any] = False
-    events: Sequence[Mapping[str, Any]] = ()
+    marking: bool | Mapping[str, object] = False
+    events: Sequence[Mapping[str, object]] = ()
 
     def __post_init__(self) -> None:
         """Check what needs no network."""

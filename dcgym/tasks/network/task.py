@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -153,7 +152,7 @@ class NetworkTask(TrafficTask):
             self._pairs = pairs
             self.deliverable_bps = deliverable_bps(self.topology, plan)
 
-    def read(self, actions: Sequence[Any] | npt.NDArray[Any]) -> list[FloatArray]:
+    def read(self, actions: Sequence[object] | npt.NDArray[np.generic]) -> list[FloatArray]:
         """Return what actions mean to each decision, 0 to 1 each, (E, n).
 
         Args:
@@ -165,19 +164,20 @@ class NetworkTask(TrafficTask):
         """
         if len(self.decisions) == 1:
             [decision] = self.decisions
-            is_read = isinstance(actions, np.ndarray) and actions.shape[1:] == self._shape
-            rows = actions if is_read else read_actions(actions, self._shape)
-            return [decision.action_map.to_shares(rows)]
+            if isinstance(actions, np.ndarray) and actions.shape[1:] == self._shape:
+                return [decision.action_map.to_shares(actions)]
+            return [decision.action_map.to_shares(read_actions(actions, self._shape))]
         if self.is_flat and not isinstance(actions[0], Mapping):
             values = read_actions(actions, self._shape)
             parts = np.split(values, self._cuts, axis=-1)
         else:
             names = [decision.name for decision in self.decisions]
-            for action in actions:
-                if set(check_keys(action, names, "action")) != set(names):
+            found = [check_keys(action, names, "action") for action in actions]
+            for action in found:
+                if set(action) != set(names):
                     raise ConfigError("action", sorted(action), f"all of {names}")
             parts = [
-                read_actions([action[one.name] for action in actions], one.action_map.space.shape)
+                read_actions([action[one.name] for action in found], one.action_map.space.shape)
                 for one in self.decisions
             ]
         pairs = zip(self.decisions, parts, strict=True)
@@ -238,8 +238,8 @@ class NetworkTask(TrafficTask):
                 raise ConfigError(f"reward.{name}", f"of shape {np.shape(term)}", f"{allowed} axis")
         return terms
 
-    def _make_action_space(self) -> gym.Space[Any]:
-        spaces: dict[str, gym.Space[Any]] = {
+    def _make_action_space(self) -> gym.Space[object]:
+        spaces: dict[str, gym.Space[object]] = {
             decision.name: decision.action_map.space for decision in self.decisions
         }
         if len(spaces) == 1:

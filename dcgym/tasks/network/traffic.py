@@ -51,7 +51,7 @@ class TrafficTask:
     """
 
     agents: tuple[str, ...]
-    action_space: gym.Space[Any]
+    action_space: gym.Space[object]
     observation_space: gym.spaces.Box
     observation_labels: list[str]
     """Name of each position of an agent's observation."""

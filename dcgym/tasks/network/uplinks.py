@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -99,7 +97,7 @@ class Uplinks:
             "uplink_jain": _weighted(shares, jains),
         }
 
-    def _of_members(self, of_ports: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _of_members(self, of_ports: FloatArray) -> FloatArray:
         return np.take(of_ports, self.members, axis=-1)
 
 

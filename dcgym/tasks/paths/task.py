@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dcgym.config import check_in
 from dcgym.tasks.common.layout import CENSORED, Column, Layout
@@ -21,7 +20,7 @@ __all__ = ["PATHS_LAYOUT", "PathSettings", "observed_ports", "path_balancing"]
 FLOW_TABLE = 65_536
 OBSERVED = ("uplinks", "all")
 
-SHORT_FLOWS: Mapping[str, Any] = {"name": "random-bijection", "size": "250KB", "repetitions": 0}
+SHORT_FLOWS: Mapping[str, object] = {"name": "random-bijection", "size": "250KB", "repetitions": 0}
 """Flow after flow from every host: weights steer flows that begin, and an endless one does once."""
 
 PATHS_LAYOUT = Layout(

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcgym.config import check_int, check_keys, check_range, read_numbers
+from dcgym.config import check_int, check_keys, check_range, read_arguments, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.units import parse_rate
@@ -211,4 +211,4 @@ def make_data_centre(spec: DataCentreSpec) -> DataCentre:
         if name in given:
             rate_bps = parse_rate(given.pop(name), f"data_centre.{name}")
             given[f"{name.removesuffix('_rate')}_bps"] = rate_bps
-    return replace(base, **given)  # type: ignore[arg-type]
+    return replace(base, **read_arguments(DataCentre, given))

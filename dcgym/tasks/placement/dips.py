@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import gymnasium as gym
-import numpy.typing as npt
 
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward
@@ -91,7 +89,7 @@ class DipPlacementTask(DrawnTask[DipInputs]):
         self.n_candidates = settings.candidates
         self.rows = RowLayout(self.n_candidates + 1, len(DIP_ROWS), len(DIP_COMMON), 0)
         super().__init__(Reward(settings.reward, DIP_REWARDS), DipInputs, self.rows)
-        self.action_space: gym.Space[Any] = gym.spaces.Discrete(self.n_candidates + 1)
+        self.action_space: gym.Space[object] = gym.spaces.Discrete(self.n_candidates + 1)
 
     @property
     def to_next(self) -> int:
@@ -104,7 +102,7 @@ class DipPlacementTask(DrawnTask[DipInputs]):
         numbers = [f"action{number}" for number in range(self.n_candidates + 1)]
         return [*(f"{one}.{column}" for one in numbers for column in DIP_ROWS), *DIP_COMMON]
 
-    def actions_of(self, given: npt.ArrayLike) -> list[int]:
+    def actions_of(self, given: object) -> list[int]:
         """Return actions as numbers, one a copy.
 
         Args:

@@ -91,7 +91,7 @@ def check_seed(seed: int) -> int:
     return check_int("seed", seed, -(2**63))
 
 
-def numbered_actions(given: npt.ArrayLike, most: int) -> list[int]:
+def numbered_actions(given: object, most: int) -> list[int]:
     """Return actions as numbers, one a copy.
 
     Args:

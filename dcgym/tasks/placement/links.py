@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -34,7 +32,7 @@ def ideal_link_bps(
     return loads
 
 
-def native_fabric(centre: DataCentre) -> Any:
+def native_fabric(centre: DataCentre) -> object:
     """Return the native form of a data centre."""
     return require("_placement").Fabric(
         centre.containers,
@@ -46,7 +44,7 @@ def native_fabric(centre: DataCentre) -> Any:
     )
 
 
-def native_vips(table: VipTable) -> Any:
+def native_vips(table: VipTable) -> object:
     """Return the native form of a table of VIPs."""
     return require("_placement").Vips(
         table.source_start,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,13 @@ from dcgym.config import check_int, check_range, check_seconds, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.tasks.placement.mappings import ROUNDING, FloatArray, IntArray, LocalMappings
 
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
 __all__ = ["LevelReport", "SolverLimits", "localise"]
 
 OPTIMAL, INFEASIBLE = 0, 2  # of SciPy
-_Rows: TypeAlias = tuple[Any, FloatArray | IntArray | float, FloatArray | IntArray | float]
+_Rows: TypeAlias = tuple[object, FloatArray | IntArray | float, FloatArray | IntArray | float]
 FEWEST_DOMAINS = 2  # those that a bound on each rack alone ensures
 
 
@@ -159,7 +162,8 @@ def _pairs(state: LocalMappings, vips: Sequence[int]) -> _Pairs:
         needed = np.maximum(np.ceil(bps / max(state.dip_bps[vip], 1e-9) - ROUNDING), 1)
         rows.append((np.full(len(racks), place), racks, bps, dips[racks], needed.astype(np.int64)))
     if not rows:
-        return _Pairs(*(np.empty(0, np.int64) for _ in range(5)))  # type: ignore[arg-type]
+        nobody = np.empty(0, np.int64)
+        return _Pairs(nobody, nobody, np.empty(0), nobody, nobody)
     return _Pairs(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
@@ -200,7 +204,7 @@ class _Program:
         sizes = (len(self.local), n_pairs, n_pairs, len(self.counted) if has_moves else 0)
         self.first = np.concatenate([[0], np.cumsum(sizes)])
 
-    def solve(self, limits: SolverLimits) -> Any:
+    def solve(self, limits: SolverLimits) -> OptimizeResult:
         """Maximise the local bytes. x need not be whole here: given y, it is a flow."""
         cost = np.zeros(self.first[-1])
         cost[: self.first[1]] = -self.pairs.bps[self.local] / 1e9
@@ -240,7 +244,7 @@ class _Program:
         whole: FloatArray,
         limits: SolverLimits,
         fixed: npt.NDArray[np.bool_] | None,
-    ) -> Any:
+    ) -> OptimizeResult:
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         low, high = np.zeros(len(cost)), np.ones(len(cost))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +102,7 @@ class VipMigrationTask(DrawnTask[MigrationInputs]):
         places = RowLayout(self.n_candidates, len(MIGRATION_ROWS), len(MIGRATION_COMMON), 0)
         super().__init__(Reward(settings.reward, MIGRATION_REWARDS), MigrationInputs, places)
         self.rows = self.places if self.chooses_vips else None
-        self.action_space: gym.Space[Any] = (
+        self.action_space: gym.Space[object] = (
             gym.spaces.MultiDiscrete([2] * self.n_candidates)
             if self.chooses_vips
             else gym.spaces.Discrete(len(MARGINS))
@@ -128,7 +126,7 @@ class VipMigrationTask(DrawnTask[MigrationInputs]):
             return AssignmentRule("none", stops=False)
         return AssignmentRule(stops=False, margin=MARGINS[action] or 0.0, seed=seed)
 
-    def actions_of(self, given: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def actions_of(self, given: object) -> npt.NDArray[np.int64]:
         """Return actions, (E,) or (E, N).
 
         Args:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dcgym.config import check_in, check_int, check_keys
+from dcgym.config import check_in, check_int, check_keys, read_arguments
 from dcgym.errors import ConfigError
 from dcgym.tasks.common.rewards import RewardSpec
 from dcgym.tasks.common.settings import Duration, TaskSettings
@@ -184,7 +184,7 @@ class DipPlacementSettings(PlacementSettings):
             ConfigError: A field is not allowed.
         """
         known = [one.name for one in fields(DipLimits)]
-        return DipLimits(**dict(check_keys(self.dips, known, "dips")))  # type: ignore[arg-type]
+        return DipLimits(**read_arguments(DipLimits, check_keys(self.dips, known, "dips")))
 
     def make_services(self, seed: int) -> ServiceGraph:
         """Return VIPs and their calls.
@@ -269,7 +269,7 @@ def _synthetic(centre: DataCentre, given: Mapping[str, object]) -> SyntheticVips
         servers=centre.n_servers,
         most_dips=max(2, centre.switch_entries),
         total_bps=float(total_bps),
-        **own,  # type: ignore[arg-type]
+        **read_arguments(SyntheticVips, own),
     )
 
 

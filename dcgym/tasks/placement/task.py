@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
-import numpy.typing as npt
 
 from dcgym.tasks.common.layout import Column, Layout
 from dcgym.tasks.common.rewards import Reward
@@ -90,7 +87,7 @@ class VipPlacementTask(DrawnTask[PlacementInputs]):
         self.n_candidates = settings.candidates or all_switches
         self.rows = RowLayout(self.n_candidates + 1, len(ROWS), len(COMMON), 0)
         super().__init__(Reward(settings.reward, PLACEMENT_REWARDS), PlacementInputs, self.rows)
-        self.action_space: gym.Space[Any] = gym.spaces.Discrete(self.n_candidates + 1)
+        self.action_space: gym.Space[object] = gym.spaces.Discrete(self.n_candidates + 1)
 
     @property
     def to_muxes(self) -> int:
@@ -108,7 +105,7 @@ class VipPlacementTask(DrawnTask[PlacementInputs]):
         numbers = [f"action{number}" for number in range(self.n_candidates + 1)]
         return [*(f"{one}.{column}" for one in numbers for column in ROWS), *COMMON]
 
-    def actions_of(self, given: npt.ArrayLike) -> list[int]:
+    def actions_of(self, given: object) -> list[int]:
         """Return actions as numbers, one a copy.
 
         Args:

@@ -121,7 +121,7 @@ class ProxiedPool(EmulatedDevicePool):
         super().__init__(pool, transport="tcp", **options)
 
     def _build(self) -> DevicePod:
-        is_new = self._running is None
+        is_new = self._pod is None
         running = super()._build()
         if is_new:
             topology = self._stations.topology()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dcgym.config import check_flag, check_keys
 from dcgym.errors import ConfigError, MissingDependency
@@ -24,7 +24,8 @@ from dcgym.places import temporary_place
 from dcgym.policies.learned.training import TrainingJob
 
 if TYPE_CHECKING:
-    from benchmarl.experiment import Experiment
+    from benchmarl.algorithms.common import AlgorithmConfig
+    from benchmarl.experiment import Experiment, ExperimentConfig
 
     from dcgym.policies.learned.environments import TrainingForm
     from dcgym.policies.learned.marl.train import MarlTrainee
@@ -168,7 +169,7 @@ def _nameless_locks() -> Iterator[None]:
     torchrl chooses to spawn processes, and a training has none. Locks for spawned ones have names
     in /dev/shm, which stay when a training and Python's process that would remove them are killed.
     """
-    from tqdm import tqdm  # type: ignore[import-untyped]
+    from tqdm import tqdm
 
     chosen = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method("fork", force=True)
@@ -179,7 +180,9 @@ def _nameless_locks() -> Iterator[None]:
         multiprocessing.set_start_method(chosen, force=True)
 
 
-def _configs(name: str, form: TrainingForm, job: TrainingJob, folder: str) -> tuple[Any, Any]:
+def _configs(
+    name: str, form: TrainingForm, job: TrainingJob, folder: str
+) -> tuple[ExperimentConfig, AlgorithmConfig]:
     """Return the configurations of an experiment and of its algorithm.
 
     Raises:
@@ -218,7 +221,7 @@ def _configs(name: str, form: TrainingForm, job: TrainingJob, folder: str) -> tu
 def _experiment(
     name: str,
     env_id: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     form: TrainingForm,
     job: TrainingJob,
     folder: str,
@@ -253,6 +256,6 @@ def _experiment(
         raise ConfigError("settings", dict(job.settings), allowed) from error
 
 
-def _quiet() -> contextlib.AbstractContextManager[Any]:
+def _quiet() -> contextlib.redirect_stdout[io.StringIO]:
     """Keep what the library prints from standard output, which belongs to results."""
     return contextlib.redirect_stdout(io.StringIO())

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from benchmarl.models.common import Model, ModelConfig
 from benchmarl.models.gru import Gru, GruConfig
+from tensordict import TensorDictBase
 from torch import nn
 from torchrl.data import Bounded
 
@@ -18,10 +19,10 @@ from dcgym.tasks.common.rows import RowLayout
 __all__ = ["SharedModel", "SharedModelConfig", "acting_parts", "memory_model"]
 
 
-class SharedModel(Model):  # type: ignore[misc]
+class SharedModel(Model):
     """Reads an agent's observation; over rows, one small network serves all of them."""
 
-    def __init__(self, rows: Mapping[str, Any] | None, hidden: int, **arguments: Any) -> None:
+    def __init__(self, rows: Mapping[str, Any] | None, hidden: int, **arguments: object) -> None:
         """Build one network for the actions, and one for their deviations where there are any.
 
         Args:
@@ -44,7 +45,7 @@ class SharedModel(Model):  # type: ignore[misc]
             self.deviation = _network(layout, n_inputs, n_actions, hidden)
         self.to(self.device)
 
-    def _forward(self, tensordict: Any) -> Any:
+    def _forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         seen = torch.cat([tensordict.get(key) for key in self.in_keys], dim=-1)
         flat = seen.reshape(-1, self._n_inputs)
         parts = [self.mean(flat)]
@@ -56,7 +57,7 @@ class SharedModel(Model):  # type: ignore[misc]
 
 
 @dataclass
-class SharedModelConfig(ModelConfig):  # type: ignore[misc]
+class SharedModelConfig(ModelConfig):
     """What the model is made of.
 
     Attributes:

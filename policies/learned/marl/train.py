@@ -6,11 +6,13 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from benchmarl.experiment import Callback, Experiment
 from benchmarl.models.gru import Gru
+from tensordict import TensorDictBase
+from torch import nn
+from torch.optim import Optimizer
 
 from dcgym.containers import open_archive
 from dcgym.errors import ConfigError
@@ -109,7 +111,8 @@ class MarlTrainee:
             folder: A folder for it, which is empty.
             is_last: Not looked at: the replay buffer is filled again.
         """
-        torch.save(self._parts("state_dict"), folder / STATE_FILE)
+        states = {name: part.state_dict() for name, part in self._parts().items()}
+        torch.save(states, folder / STATE_FILE)
 
     def restore(self, folder: Path) -> None:
         """Go on from networks and optimisers.
@@ -123,8 +126,8 @@ class MarlTrainee:
         try:
             with open_archive(folder / STATE_FILE, "resume") as file:
                 content = torch.load(file, weights_only=True)
-            for name, load in self._parts("load_state_dict", call=False).items():
-                load(content[name])
+            for name, part in self._parts().items():
+                part.load_state_dict(content[name])
         except ConfigError:
             raise
         except Exception as error:
@@ -140,21 +143,20 @@ class MarlTrainee:
             with contextlib.redirect_stdout(io.StringIO()):
                 self._experiment.close()
 
-    def _parts(self, method: str, call: bool = True) -> dict[str, Any]:
-        """Return a method of the loss and each optimiser, or what it returns."""
+    def _parts(self) -> dict[str, nn.Module | Optimizer]:
+        """Return the loss and each optimiser."""
         group = self._group
         parts = {"loss": self._experiment.losses[group]}
         for name, one in self._experiment.optimizers[group].items():
             parts[f"optimizer {name}"] = one
-        found = {name: getattr(part, method) for name, part in parts.items()}
-        return {name: one() for name, one in found.items()} if call else found
+        return parts
 
 
 class _Over(Exception):
     """The clock is over; the library has no other way to be told."""
 
 
-class _Report(Callback):  # type: ignore[misc]
+class _Report(Callback):
     """Reports progress, and ends the training when its time is over."""
 
     def __init__(
@@ -169,7 +171,7 @@ class _Report(Callback):  # type: ignore[misc]
         self._clock, self._group, self._network = clock, group, network
         self._steps, self._mean = clock.last.steps, 0.0
 
-    def on_batch_collected(self, batch: Any) -> None:
+    def on_batch_collected(self, batch: TensorDictBase) -> None:
         """Count steps, and what they earned.
 
         Args:
@@ -179,7 +181,7 @@ class _Report(Callback):  # type: ignore[misc]
         self._count(_bytes_of(batch, self._group))
         self._mean = float(batch.get(("next", self._group, "reward")).mean())
 
-    def on_train_end(self, training_td: Any, group: str) -> None:
+    def on_train_end(self, training_td: TensorDictBase, group: str) -> None:
         """Report what was learned from.
 
         Args:
@@ -195,7 +197,7 @@ class _Report(Callback):  # type: ignore[misc]
             raise _Over
 
 
-def _bytes_of(batch: Any, group: str) -> int:
+def _bytes_of(batch: TensorDictBase, group: str) -> int:
     """Return the bytes of a batch's transitions, which agents ship to where they are learned from.
 
     Args:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from dcgym.config import check_int, check_keys, check_positive, read_numbers
@@ -25,6 +24,7 @@ from dcgym.errors import ConfigError, TrainingError
 from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.copies import build_copies
 from dcgym.policies.learned.environments import TrainingForm, training_form
+from dcgym.policies.learned.flat import FlatSlots
 from dcgym.policies.learned.plain.evolution import Evolution, Floats
 from dcgym.policies.learned.plain.small import SmallPolicy
 from dcgym.policies.learned.training import TrainingClock, TrainingJob
@@ -76,12 +76,7 @@ class CmaSettings:
 class CmaEs:
     """A training whose environments run."""
 
-    def __init__(
-        self,
-        envs: gym.vector.VectorEnv[Any, Any, Any],
-        form: TrainingForm,
-        job: TrainingJob,
-    ) -> None:
+    def __init__(self, envs: FlatSlots, form: TrainingForm, job: TrainingJob) -> None:
         """Begin with weights of 0, or go on from a state.
 
         Args:
@@ -155,7 +150,7 @@ class CmaEs:
             shown, rewards, terminated, truncated, _ = envs.step(actions)
             total += np.where(running, rewards, 0.0)
             steps += running
-            running &= ~(terminated | truncated)
+            running &= ~np.logical_or(terminated, truncated)
             if most is not None and steps.max() >= most:
                 break
         each, counted = total.reshape(n, -1).sum(axis=1), steps.reshape(n, -1).sum(axis=1)

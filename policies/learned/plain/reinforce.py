@@ -14,7 +14,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -23,12 +22,13 @@ from torch import nn
 from dcgym.config import check_in, check_int, check_keys, check_positive, check_range, read_numbers
 from dcgym.containers import open_archive
 from dcgym.errors import ConfigError
+from dcgym.policies.base import Action
 from dcgym.policies.learned.actor_files import write_actor
 from dcgym.policies.learned.copies import build_copies
 from dcgym.policies.learned.environments import TrainingForm, training_form
 from dcgym.policies.learned.export import check_finite, export_actor
 from dcgym.policies.learned.fitting import fit_network
-from dcgym.policies.learned.flat import action_bounds, n_outputs_of
+from dcgym.policies.learned.flat import FlatSlots, action_bounds, n_outputs_of
 from dcgym.policies.learned.row_network import RowNetwork
 from dcgym.policies.learned.threads import limit_torch_threads
 from dcgym.policies.learned.training import TrainingClock, TrainingJob
@@ -79,7 +79,7 @@ class _Episodes(NamedTuple):
     """An episode of each slot, its steps first."""
 
     shown: npt.NDArray[np.float32]
-    actions: npt.NDArray[Any]
+    actions: Action
     rewards: npt.NDArray[np.float64]
     running: npt.NDArray[np.bool_]
 
@@ -87,9 +87,7 @@ class _Episodes(NamedTuple):
 class Reinforce:
     """A training whose environments run."""
 
-    def __init__(
-        self, envs: gym.vector.VectorEnv[Any, Any, Any], form: TrainingForm, job: TrainingJob
-    ) -> None:
+    def __init__(self, envs: FlatSlots, form: TrainingForm, job: TrainingJob) -> None:
         """Begin with a network whose actions are almost 0, or go on from a state.
 
         Args:
@@ -155,20 +153,20 @@ class Reinforce:
         seeds: Any = [seed] * self._form.n_copies
         shown, _ = self._envs.reset(seed=seeds)
         running = np.ones(self._envs.num_envs, np.bool_)
-        steps: list[tuple[Any, ...]] = []
+        steps: list[_Episodes] = []
         while running.any() and len(steps) < self._settings.episode_steps:
             if self._is_cut(clock):
                 break
             seen = np.asarray(shown, np.float32)
             actions = self._draw(seen, generator)
             shown, rewards, terminated, truncated, _ = self._envs.step(self._bounded(actions))
-            steps.append((seen, actions, np.asarray(rewards, np.float64), running.copy()))
-            running &= ~(terminated | truncated)
+            steps.append(_Episodes(seen, actions, np.asarray(rewards, float), running.copy()))
+            running &= ~np.logical_or(terminated, truncated)
         return _Episodes(*(np.stack(part) for part in zip(*steps, strict=True))) if steps else _NONE
 
-    def _draw(self, seen: npt.NDArray[np.float32], generator: torch.Generator) -> Any:
+    def _draw(self, seen: npt.NDArray[np.float32], generator: torch.Generator) -> Action:
         with torch.no_grad():
-            outputs = self._network(torch.as_tensor(seen))
+            outputs: torch.Tensor = self._network(torch.as_tensor(seen))
             if not self._choices:
                 noise = torch.randn(outputs.shape, generator=generator)
                 return (outputs + noise * self._log_std.exp()).numpy()
@@ -176,18 +174,17 @@ class Reinforce:
             drawn = [torch.multinomial(p.softmax(-1), 1, generator=generator) for p in parts]
             return torch.cat(drawn, dim=-1).numpy()
 
-    def _bounded(self, actions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _bounded(self, actions: Action) -> Action:
         shape = (len(actions), *(self._form.action_space.shape or ()))
         return actions.reshape(shape) if self._choices else np.clip(actions, -1, 1).reshape(shape)
 
     def _log_probability(self, shown: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        outputs = self._network(shown)
+        outputs: torch.Tensor = self._network(shown)
         if not self._choices:
             deviations = (actions - outputs) / self._log_std.exp()
             # Of a normal distribution, less its constant.
             each = -0.5 * deviations**2 - self._log_std
-            total: torch.Tensor = each.sum(-1)
-            return total
+            return each.sum(-1)
         parts = [part.log_softmax(-1) for part in outputs.split(list(self._choices), dim=-1)]
         chosen = [part.gather(-1, actions[:, i : i + 1]) for i, part in enumerate(parts)]
         return torch.cat(chosen, dim=-1).sum(-1)
@@ -204,7 +201,7 @@ class Reinforce:
         )
         loss = -(log_probability * torch.as_tensor(advantages[taken], dtype=torch.float32)).mean()
         self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self._optimizer.step()
         self._updates += 1
 

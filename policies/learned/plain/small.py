@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,14 +47,14 @@ class SmallPolicy:
         self._shapes = [(to, of + 1) for of, to in itertools.pairwise(widths)]
         self.size = sum(to * of for to, of in self._shapes)
 
-    def act(self, parameters: Floats, shown: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    def act(self, parameters: Floats, shown: npt.NDArray[np.float32]) -> npt.NDArray[np.generic]:
         """Return an action for each slot: from -1 to 1, or choices.
 
         Args:
             parameters: Those of each slot, (S, size).
             shown: What each slot's policy is shown, (S, n).
         """
-        values: npt.NDArray[Any] = shown[:, None, :]
+        values: npt.NDArray[np.floating] = shown[:, None, :]
         if self._rows is not None:
             values = rows_of(shown, self._rows)
         for number, weights in enumerate(self._layers(parameters)):
@@ -63,7 +62,7 @@ class SmallPolicy:
             values = np.einsum("snc,soc->sno", values, weights[:, :, :-1]) + weights[:, None, :, -1]
         flat = values.reshape(len(shown), -1)
         if not self._choices:
-            bounded: npt.NDArray[Any] = np.clip(flat, -1, 1).astype(np.float32)
+            bounded: npt.NDArray[np.float32] = np.clip(flat, -1, 1).astype(np.float32)
             return bounded.reshape(-1, *(self._space.shape or ()))
         parts = np.split(flat, np.cumsum(self._choices)[:-1], axis=1)
         chosen = np.stack([part.argmax(axis=1) for part in parts], axis=1)
@@ -77,7 +76,7 @@ class SmallPolicy:
             seed: Seed of the hidden layer, which is drawn.
         """
         shown = shown_to.shown
-        values: npt.NDArray[Any] = shown[:, None, :]
+        values: npt.NDArray[np.floating] = shown[:, None, :]
         if self._rows is not None:
             values = rows_of(shown, self._rows)
         *hidden, (n_outputs, n_inputs) = self._shapes

@@ -49,19 +49,19 @@ class RllibAlgorithm:
 def _ppo() -> AlgorithmConfig:
     from ray.rllib.algorithms.ppo import PPOConfig
 
-    return PPOConfig()  # type: ignore[no-untyped-call]
+    return PPOConfig()
 
 
 def _appo() -> AlgorithmConfig:
     from ray.rllib.algorithms.appo import APPOConfig
 
-    return APPOConfig()  # type: ignore[no-untyped-call]
+    return APPOConfig()
 
 
 def _sac() -> AlgorithmConfig:
     from ray.rllib.algorithms.sac import SACConfig
 
-    return SACConfig()  # type: ignore[no-untyped-call]
+    return SACConfig()
 
 
 _PPO = {

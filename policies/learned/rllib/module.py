@@ -15,6 +15,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.core.distribution.torch.torch_distribution import (
     TorchCategorical,
     TorchDiagGaussian,
+    TorchDistribution,
     TorchMultiCategorical,
 )
 from ray.rllib.core.learner.utils import make_target_network
@@ -141,13 +142,13 @@ class RowModule(TorchRLModule, ValueFunctionAPI):
         # Empty where the outputs are all that there is to say of a choice.
         n_noisy = layout.n_rows if isinstance(space, gym.spaces.Box) else 0
         self.log_std = nn.Parameter(torch.full((n_noisy,), ROW_LOG_STD_START))
-        self.action_dist_cls: Any = _distribution(space)
+        self.action_dist_cls = _distribution(space)
 
     def acting_parts(self) -> Sequence[nn.Module]:
         """Return the network that leads from an observation to the mean action."""
         return [self.actor]
 
-    def _forward(self, batch: dict[str, torch.Tensor], **kwargs: Any) -> dict[str, torch.Tensor]:
+    def _forward(self, batch: dict[str, torch.Tensor], **kwargs: object) -> dict[str, torch.Tensor]:
         return {Columns.ACTION_DIST_INPUTS: self._inputs(self.actor, batch)}
 
     def _inputs(self, actor: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -189,14 +190,17 @@ class RowAppoModule(RowModule, TargetNetworkAPI):
         return {TARGET_NETWORK_ACTION_DIST_INPUTS: self._inputs(self._old_actor, batch)}
 
 
-def _distribution(space: FlatSpace) -> Any:
+def _distribution(space: FlatSpace) -> type[TorchDistribution]:
     """Return the library's distribution of actions."""
     if isinstance(space, gym.spaces.Box):
         return TorchDiagGaussian
     if isinstance(space, gym.spaces.Discrete):
         return TorchCategorical
     many: Any = TorchMultiCategorical
-    return many.get_partial_dist_cls(space=space, input_lens=list(action_bounds(space)[2]))
+    found: type[TorchDistribution] = many.get_partial_dist_cls(
+        space=space, input_lens=list(action_bounds(space)[2])
+    )
+    return found
 
 
 def module_spec(name: str, rows: RowLayout | None, space: FlatSpace) -> RLModuleSpec:

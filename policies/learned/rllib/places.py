@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dcgym.errors import ConfigError
 from dcgym.policies.clusters import EMULATION
@@ -51,7 +50,7 @@ def spread(form: TrainingForm, address: str) -> tuple[TrainingForm, Places]:
 
     is_real = form.in_real_time
     name = EMULATION if is_real else "CPU"
-    nodes: Any = ray.nodes()  # type: ignore[no-untyped-call]
+    nodes = ray.nodes()
     room = sum([int(node["Resources"].get(name, 0)) for node in nodes if node["Alive"]])
     wanted = form.n_copies if is_real else 1
     if room < wanted:

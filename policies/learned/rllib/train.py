@@ -70,13 +70,11 @@ class RllibTrainee:
         clock.begin()
         while not clock.is_over:
             _narrow(self._algorithm, clock.share)
-            runners = self._sample(clock)
-            length = runners.get("episode_len_mean")
-            mean = runners["episode_return_mean"] / length if length else None
+            mean = self._sample(clock)
             clock.report(self._counted() - earlier, mean)
 
-    def _sample(self, clock: TrainingClock) -> Mapping[str, Any]:
-        """Let the library sample and learn; return what it says of its runners.
+    def _sample(self, clock: TrainingClock) -> float | None:
+        """Let the library sample and learn; return the mean reward per step of its runners.
 
         APPO's runners may have brought nothing yet when they are asked.
 
@@ -93,7 +91,7 @@ class RllibTrainee:
         while True:
             self._check_thread()
             try:
-                found = self._algorithm.train()  # type: ignore[no-untyped-call]
+                found = self._algorithm.train()
             except RayError as error:
                 raise BackendError(f"Ray: {str(error).splitlines()[0]}") from error
             except ValueError as error:
@@ -101,29 +99,34 @@ class RllibTrainee:
                 self._explain(error)
                 raise
             if self._counted() > before or clock.is_over:
-                runners: Mapping[str, Any] = found.get("env_runners", {})
-                return runners
+                runners = found.get("env_runners", {})
+                length = runners.get("episode_len_mean")
+                return float(runners["episode_return_mean"] / length) if length else None
             if time.monotonic() > deadline_s:
                 raise BackendError(f"no environment has made a step in {SAMPLE_TIMEOUT_S} s")
 
     def _counted(self) -> int:
         """Return how many steps the algorithm says that it has sampled."""
-        metrics: Any = self._algorithm.metrics
+        metrics = self._algorithm.metrics
+        assert metrics is not None
         counted = metrics.peek(("env_runners", "num_env_steps_sampled_lifetime"), default=0)
         return int(counted)
 
     def _check_thread(self) -> None:
         """Refuse to wait for a thread that has ended: APPO's learner would do so for ever."""
-        learner: Any = getattr(self._algorithm.learner_group, "_learner", None)
+        learner = getattr(self._algorithm.learner_group, "_learner", None)
         thread = getattr(learner, "_learner_thread", None)
         if thread is not None and not thread.is_alive():
             self._explain(ValueError())
             raise BackendError("the library's learner has ended, its log says why")
 
     def _explain(self, error: ValueError) -> None:
+        from torch import nn
+
         from dcgym.policies.learned.export import explain
 
-        module: Any = self._algorithm.get_module()
+        module: object = self._algorithm.get_module()
+        assert isinstance(module, nn.Module)
         explain(error, [module])
 
     def save(self, folder: Path) -> Mapping[str, object]:
@@ -138,8 +141,8 @@ class RllibTrainee:
         from dcgym.policies.learned.export import export_actor
         from dcgym.policies.learned.rllib.module import ActingModule
 
-        learner: Any = getattr(self._algorithm.learner_group, "_learner", None)
-        module: Any = self._algorithm.get_module()
+        learner = getattr(self._algorithm.learner_group, "_learner", None)
+        module: object = self._algorithm.get_module()
         assert isinstance(module, ActingModule)
         # The deviations of SAC's head follow its means.
         n_outputs = n_outputs_of(self._space) if module.output == "tanh" else None
@@ -191,13 +194,13 @@ def open_algorithm(job: TrainingJob, name: str, configure: Configure) -> Iterato
                 _restore(algorithm, job.state)
             yield RllibTrainee(algorithm, form.action_space, job.view)
         finally:
-            algorithm.stop()  # type: ignore[no-untyped-call]
+            algorithm.stop()
 
 
 def _restore(algorithm: Algorithm, state: Path) -> None:
     check_folder(state, "resume", ARCHIVE)
     try:
-        algorithm.restore_from_path(str(state))  # type: ignore[no-untyped-call]
+        algorithm.restore_from_path(str(state))
     except Exception as error:
         # Whatever the library's readers raise for what is no state of theirs.
         reason = " ".join(str(error).split())[:80] or type(error).__name__

@@ -241,7 +241,7 @@ def make_model(name: str, envs: VecEnv, form: TrainingForm, job: TrainingJob) ->
         ConfigError: A hyper-parameter is not allowed.
     """
     algorithm = SB3_ALGORITHMS[name]
-    kind: Any = getattr(import_module(algorithm.package), algorithm.class_name)
+    kind = getattr(import_module(algorithm.package), algorithm.class_name)
     rows = form.rows if job.view is None else job.view.shown_rows
     network = {**algorithm.network, "rows": rows}
     if "n_steps" in algorithm.vector and action_kind(form.action_space) == "continuous":

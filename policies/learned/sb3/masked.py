@@ -9,5 +9,5 @@ from dcgym.policies.learned.sb3.network import RowHeads
 __all__ = ["RowMaskablePolicy"]
 
 
-class RowMaskablePolicy(RowHeads, MaskableActorCriticPolicy):  # type: ignore[misc]
+class RowMaskablePolicy(RowHeads, MaskableActorCriticPolicy):
     """Actor and critic of MaskablePPO: infeasible actions have no probability."""

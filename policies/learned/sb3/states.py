@@ -8,13 +8,14 @@ before learning goes on.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from dcgym.containers import check_tensors, open_archive
@@ -47,7 +48,7 @@ def save_state(model: BaseAlgorithm, folder: Path, with_replay: bool) -> None:
     }
     torch.save(content, folder / MODEL_FILE)
     if with_replay and isinstance(model, OffPolicyAlgorithm) and model.replay_buffer is not None:
-        buffer: Any = model.replay_buffer
+        buffer = model.replay_buffer
         n = buffer.size()
         # The oldest first, so that it fits a buffer of any size.
         order = np.roll(np.arange(n), -buffer.pos) if buffer.full else np.arange(n)
@@ -84,7 +85,8 @@ def restore_state(model: BaseAlgorithm, folder: Path) -> None:
 
 
 def _restore_replay(model: OffPolicyAlgorithm, path: Path) -> None:
-    buffer: Any = model.replay_buffer
+    buffer = model.replay_buffer
+    assert buffer is not None
     try:
         with open_regular(path, "resume", REPLAY) as file:
             check_tensors(file, path, "resume")
@@ -97,7 +99,7 @@ def _restore_replay(model: OffPolicyAlgorithm, path: Path) -> None:
     buffer.pos, buffer.full = n % buffer.buffer_size, n == buffer.buffer_size
 
 
-def _fill(buffer: Any, opened: BinaryIO) -> int | None:
+def _fill(buffer: ReplayBuffer, opened: BinaryIO) -> int | None:
     """Read the last rows, as many as the buffer holds; None where they are not its own."""
     # The library takes a path alone; this one leads to what was checked.
     with safe_open(f"/proc/self/fd/{opened.fileno()}", "numpy") as file:

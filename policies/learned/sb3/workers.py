@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +12,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from dcgym.errors import BackendError
+from dcgym.policies.base import Action, Observation
 from dcgym.policies.learned.shaping import Shaping
 from dcgym.policies.learned.view import View
 from dcgym.policies.learned.workers import EnvWorker, StepReply, WorkerDied
@@ -64,7 +65,7 @@ class WorkerVecEnv(VecEnv):
         shape = (n_envs, *(self.observation_space.shape or ()))
         self._observations = np.zeros(shape, self.observation_space.dtype)
 
-    def _started(self, slot: int) -> tuple[gym.Space[Any], gym.Space[Any]]:
+    def _started(self, slot: int) -> tuple[gym.Space[object], gym.Space[object]]:
         """Wait for a worker, or for those in its place."""
         while True:
             try:
@@ -81,17 +82,18 @@ class WorkerVecEnv(VecEnv):
         self._workers[slot].close()
         self._workers[slot] = EnvWorker(self._config, self._view, self._shaping)
 
-    def _begun(self, slot: int, seed: int | None) -> Any:
+    def _begun(self, slot: int, seed: int | None) -> Observation:
         """Begin an episode in a worker that has been asked to, or in one in its place."""
         while True:
             try:
-                return self._workers[slot].receive()
+                observation: Observation = self._workers[slot].receive()
+                return observation
             except WorkerDied as error:
                 self._replace(slot, error)
                 self._started(slot)
                 self._workers[slot].send("reset", seed)
 
-    def reset(self) -> npt.NDArray[Any]:
+    def reset(self) -> Observation:
         """Begin an episode in every copy, with the seeds that were set last."""
         for worker, seed in zip(self._workers, self._seeds, strict=True):
             worker.send("reset", seed)
@@ -100,7 +102,7 @@ class WorkerVecEnv(VecEnv):
         self._reset_seeds()
         return self._observations.copy()
 
-    def step_async(self, actions: npt.NDArray[Any]) -> None:
+    def step_async(self, actions: Action) -> None:
         """Send the actions of the next step.
 
         Args:
@@ -112,7 +114,7 @@ class WorkerVecEnv(VecEnv):
     def step_wait(
         self,
     ) -> tuple[
-        npt.NDArray[Any], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, Any]]
+        Observation, npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, object]]
     ]:
         """Wait until every copy has stepped; the first observation of a new episode is returned."""
         replies = [self._reply(slot) for slot in range(self.num_envs)]
@@ -141,7 +143,7 @@ class WorkerVecEnv(VecEnv):
         for worker in self._workers:
             worker.close()
 
-    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[None]:
         """Return the render mode of copies, None; nothing else of them is in this process.
 
         Args:
@@ -174,7 +176,7 @@ class WorkerVecEnv(VecEnv):
         *method_args: object,
         indices: VecEnvIndices = None,
         **method_kwargs: object,
-    ) -> list[Any]:
+    ) -> NoReturn:
         """Refuse: the copies are in other processes.
 
         Args:
@@ -189,7 +191,7 @@ class WorkerVecEnv(VecEnv):
         raise AttributeError(_ELSEWHERE.format(method_name))
 
     def env_is_wrapped(
-        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
+        self, wrapper_class: type[object], indices: VecEnvIndices = None
     ) -> list[bool]:
         """Return False for each: the library's wrappers are not used.
 

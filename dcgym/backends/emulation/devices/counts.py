@@ -57,7 +57,7 @@ class DeviceCounts:
         self._service_ns = self._spread(np.array(service_ns))
         self._exists = self._spread(np.ones(len(stations.homes))) > 0
 
-    def _spread(self, values: npt.NDArray[Any]) -> FloatArray:
+    def _spread(self, values: npt.ArrayLike) -> FloatArray:
         """Return numbers of stations by server and device, 0 where there is none."""
         found = np.zeros(self._shape)
         found[self._at] = values

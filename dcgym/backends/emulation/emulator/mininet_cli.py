@@ -27,7 +27,7 @@ SHOWN_NODES = 8
 EXIT_CODE = "DCGYM_EXIT_CODE"
 
 
-class ShownSwitch(LazyShell, Switch):  # type: ignore[misc]
+class ShownSwitch(LazyShell, Switch):
     """A switch to run commands at."""
 
 

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import mininet.cli
 import mininet.net
@@ -24,7 +23,7 @@ IPERF_SECONDS = 5
 OPEN_FLOW = "OpenFlow10,OpenFlow11,OpenFlow12,OpenFlow13,OpenFlow14,OpenFlow15"
 
 
-class NetworkCli(CLI):  # type: ignore[misc]
+class NetworkCli(CLI):
     """Mininet's command line, in which no failure of a command ends the line.
 
     Attributes:
@@ -33,13 +32,13 @@ class NetworkCli(CLI):  # type: ignore[misc]
 
     code = 0
 
-    def __init__(self, net: Any, **arguments: Any) -> None:
+    def __init__(self, net: mininet.net.Mininet, **arguments: object) -> None:
         # Mininet logs what it refuses, and tells nobody else.
         for module in (mininet.cli, mininet.net, mininet.node):
             module.error = self._note_error
         super().__init__(net, **arguments)
 
-    def onecmd(self, line: str) -> Any:
+    def onecmd(self, line: str) -> object:
         """Run one command; return whether it ends the line.
 
         Args:

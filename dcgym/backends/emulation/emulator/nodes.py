@@ -10,11 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from mininet.link import Intf, Link
 from mininet.net import Mininet
-from mininet.node import Host
+from mininet.node import Host, Node
 
 from dcgym.traffic.generators.host_spaces import children_in, host_words
 
@@ -80,16 +79,16 @@ def make_mininet(description: Description, switches: Mapping[str, Mapping[str, o
     return net
 
 
-class LazyShell:
+class LazyShell(Node):
     """Mixin for a Mininet node: the shell starts when it is first needed."""
 
     name: str
-    shell: Any = None
+    shell: object = None
     _pid: int | None = None
     _is_constructed = False
 
-    def __init__(self, name: str, **params: Any) -> None:
-        super().__init__(name, **params)  # type: ignore[call-arg]
+    def __init__(self, name: str, **params: object) -> None:
+        super().__init__(name, **params)
         self._is_constructed = True
 
     def startShell(self, mnopts: str | None = None) -> None:
@@ -98,7 +97,7 @@ class LazyShell:
     def wake(self) -> None:
         """Start the shell unless it runs."""
         if self.shell is None:
-            super().startShell("-cd")  # type: ignore[misc]
+            super().startShell("-cd")
 
     @property
     def pid(self) -> int | None:
@@ -111,26 +110,26 @@ class LazyShell:
     def pid(self, value: int | None) -> None:
         self._pid = value
 
-    def cmd(self, *args: Any, **kwargs: Any) -> Any:
+    def cmd(self, *args: object, **kwargs: object) -> object:
         """Run a command in the shell and return its output."""
         # Mininet's constructors only want interfaces up that are up.
         if not self._is_constructed:
             return ""
         self.wake()
-        return super().cmd(*args, **kwargs)  # type: ignore[misc]
+        return super().cmd(*args, **kwargs)
 
-    def sendCmd(self, *args: Any, **kwargs: Any) -> Any:
+    def sendCmd(self, *args: object, **kwargs: object) -> object:
         """Start a command in the shell."""
         self.wake()
-        return super().sendCmd(*args, **kwargs)  # type: ignore[misc]
+        return super().sendCmd(*args, **kwargs)
 
     def __repr__(self) -> str:
         """Name what the node is, without starting its shell for the process number."""
-        interfaces = ",".join(f"{i.name}:{i.IP()}" for i in self.intfList())  # type: ignore[attr-defined]
+        interfaces = ",".join(f"{i.name}:{i.IP()}" for i in self.intfList())
         return f"<{type(self).__name__} {self.name}: {interfaces} pid={self._pid}> "
 
 
-class EmulatedHost(LazyShell, Host):  # type: ignore[misc]
+class EmulatedHost(LazyShell, Host):
     """A Mininet host in a namespace that exists.
 
     Args:
@@ -138,11 +137,11 @@ class EmulatedHost(LazyShell, Host):  # type: ignore[misc]
         namespace: File of its network namespace.
     """
 
-    def __init__(self, name: str, *, namespace: str, **params: Any) -> None:
+    def __init__(self, name: str, *, namespace: str, **params: object) -> None:
         self._namespace = namespace
         super().__init__(name, **params)
 
-    def _popen(self, cmd: list[str], **params: Any) -> Any:
+    def _popen(self, cmd: list[str], **params: object) -> object:
         if self.shell is None:
             # The shell itself. Its mnexec would make a namespace (-n), where there is one to enter.
             cmd = ["mnexec", "-c", *cmd[2:]]
@@ -152,7 +151,7 @@ class EmulatedHost(LazyShell, Host):  # type: ignore[misc]
         with children_in(self._namespace):
             return super()._popen([*host_words(self._namespace), *cmd], **params)
 
-    def config(self, ip: str | None = None, **_params: Any) -> dict[str, Any]:
+    def config(self, ip: str | None = None, **_params: object) -> dict[str, object]:
         """Note the address, which the interface has."""
         interface = self.defaultIntf()
         if interface is not None and ip is not None:
@@ -160,20 +159,20 @@ class EmulatedHost(LazyShell, Host):  # type: ignore[misc]
         return {}
 
 
-class BuiltIntf(Intf):  # type: ignore[misc]
+class BuiltIntf(Intf):
     """An interface that needs no configuration when Mininet hears of it."""
 
-    def config(self, **_params: Any) -> dict[str, Any]:
+    def config(self, **_params: object) -> dict[str, object]:
         """Do nothing: it has its MAC and comes up with the network."""
         return {}
 
 
-class BuiltLink(Link):  # type: ignore[misc]
+class BuiltLink(Link):
     """A veth pair that exists."""
 
-    def __init__(self, node1: Any, node2: Any, **params: Any) -> None:
+    def __init__(self, node1: Node, node2: Node, **params: object) -> None:
         super().__init__(node1, node2, **(params | {"intf": BuiltIntf}))
 
     @classmethod
-    def makeIntfPair(cls, *_args: Any, **_params: Any) -> None:
+    def makeIntfPair(cls, *_args: object, **_params: object) -> None:
         """Do nothing: the network has made it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mininet.node import Switch
@@ -55,7 +55,7 @@ CLIENT_SYSCTLS = {
 }
 
 
-class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
+class BalancerSwitch(LazyShell, Switch):
     """A Mininet node whose only port carries the layer-4 balancer's BPF program.
 
     Args:
@@ -69,7 +69,7 @@ class BalancerSwitch(LazyShell, Switch):  # type: ignore[misc]
     """
 
     def __init__(
-        self, name: str, *, fabric: Fabric, topology: Topology, balancer: Balancer, **params: Any
+        self, name: str, *, fabric: Fabric, topology: Topology, balancer: Balancer, **params: object
     ) -> None:
         super().__init__(name, dpid=dpid(topology, name), **params)
         self._fabric, self._topology, self.balancer = fabric, topology, balancer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mininet.node import OVSSwitch as MininetOVSSwitch
 from mininet.node import Switch
@@ -41,7 +41,7 @@ def dpid(topology: Topology, name: str) -> str:
     return f"{topology.node(name).index + 1:016x}"
 
 
-class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
+class EbpfSwitch(LazyShell, Switch):
     """A switch whose ports carry the fabric's BPF programs; the ports' queues stay the kernel's.
 
     Args:
@@ -58,7 +58,7 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
         fabric: Fabric,
         topology: Topology,
         groups: dict[int, NextHopGroup],
-        **params: Any,
+        **params: object,
     ) -> None:
         super().__init__(name, dpid=dpid(topology, name), **params)
         self._fabric, self._topology, self._groups = fabric, topology, groups
@@ -95,7 +95,7 @@ class EbpfSwitch(LazyShell, Switch):  # type: ignore[misc]
         super().stop(deleteIntfs)
 
 
-class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
+class OVSSwitch(LazyShell, MininetOVSSwitch):
     """Open vSwitch with static OpenFlow rules, in the emulator's own instance, in user space.
 
     The fabric's egress program sits on its ports too, for marks and peak queues.
@@ -108,7 +108,7 @@ class OVSSwitch(LazyShell, MininetOVSSwitch):  # type: ignore[misc]
         fabric: Fabric,
         topology: Topology,
         groups: dict[int, NextHopGroup],
-        **params: Any,
+        **params: object,
     ) -> None:
         # One at a time: Mininet's batch would create the bridges only after every start().
         params |= {"datapath": "user", "failMode": "secure", "protocols": OPENFLOW}

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dcgym.backends.commands import read_seeds
 from dcgym.backends.emulation import capabilities
-from dcgym.backends.emulation.audit.fidelity import FidelityAudit
-from dcgym.backends.emulation.audit.links import unwatched_links
-from dcgym.backends.emulation.audit.machine_load import MachineLoad
 from dcgym.backends.emulation.options import PoolOptions
+from dcgym.backends.emulation.pool.base import EmulatedPod, TimeArray
 from dcgym.backends.emulation.pool.checks import check_scenario, read_commands, read_program
 from dcgym.backends.emulation.pool.duties import PoolDuties
 from dcgym.backends.emulation.pool.events import PoolEvents
@@ -23,7 +21,6 @@ from dcgym.backends.emulation.pool.messages import PoolMessages
 from dcgym.backends.emulation.pool.pod import RunningPod
 from dcgym.backends.emulation.pool.servers import PoolServers, ServerPolls
 from dcgym.backends.emulation.pool.totals import PoolTotals
-from dcgym.backends.emulation.session.session import EmulatorSession
 from dcgym.backends.needs import HORIZON_NS
 from dcgym.backends.records import (
     EVENT_RECORDS,
@@ -31,14 +28,10 @@ from dcgym.backends.records import (
     FLOWS,
     OPEN_FLOWS,
     SUMMARY,
-    Fidelity,
     Record,
-    RecordKind,
     RecordMakers,
-    find_records,
 )
 from dcgym.config import check_int
-from dcgym.errors import BackendError, ConfigError, needs_reset
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.balancing.arrivals import draw_arrivals
 from dcgym.tasks.balancing.presets import ScenarioSpec, make_scenario
@@ -51,21 +44,16 @@ from dcgym.tasks.balancing.protocol import (
 )
 from dcgym.tasks.balancing.scenario import Scenario
 from dcgym.topologies import pod
-from dcgym.traffic.http import RequestResults
 
 __all__ = ["EmulatedPool"]
 
 CLIENTS = 4
-# The generator gets ready for the first requests meanwhile.
-START_DELAY_NS = 10_000_000
 
 
-T = TypeVar("T")
-TimeArray = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_] | None
 
 
-class EmulatedPool:
+class EmulatedPool(EmulatedPod[RunningPod, PoolFlows]):
     """One pool of a scenario in real time: Linux TCP, BPF balancers, HTTP servers.
 
     See `dcgym.backends.base.Pool` for the calls; they mean what they mean for `BalancingTwin`.
@@ -74,6 +62,11 @@ class EmulatedPool:
     flows; the rules that know the truth are not offered; a flow over TCP to an address without
     servers is not lost at once: its client repeats the first packet, and a server that comes in
     time serves it. The flows of a seed are those of the twin.
+
+    Of `FLOWS` it is not known when service began (-1), nor which balancer (65535) they crossed.
+    `EVENT_RECORDS` have late_us and applied_us. What balancers and servers count of a `SUMMARY`
+    (messages, untracked, server_flows, server_completed) begins at most 25 ms after the warm-up's
+    end and is up to 10 ms old.
 
     Args:
         scenario: What `make_scenario` takes, of at most 256 servers.
@@ -94,11 +87,7 @@ class EmulatedPool:
         ConfigError: An argument is not allowed.
     """
 
-    name = "emulation"
     capabilities = capabilities.POOL
-    # For an object whose arguments were refused: it ends, too.
-    _pod: RunningPod | None = None
-    _results: RequestResults | None = None
 
     def __init__(
         self,
@@ -111,28 +100,22 @@ class EmulatedPool:
     ) -> None:
         """Check the arguments; the network is built by the first `reset`."""
         self.scenario: Scenario = make_scenario(scenario)
-        if check_int("n_envs", n_envs, 1) != 1:
-            raise ConfigError("n_envs", n_envs, "1 with the emulation")
-        self.n_envs = 1
+        check_int("warm_up_ns", warm_up_ns, 0)
+        flows = PoolFlows(self.scenario, check_int("record_limit", record_limit, 0), warm_up_ns)
+        super().__init__(n_envs, horizon_ns, flows)
         self.n_frontends = self.scenario.n_frontends
         self.n_servers = check_int("scenario.groups", self.scenario.n_servers, 1, SERVERS)
         self._options = PoolOptions() if options is None else options
         check_scenario(self.scenario, self._options)
         self.capabilities = capabilities.pool_with(self._options)
-        self.horizon_ns = check_int("horizon_ns", horizon_ns, 1)
-        self._servers = PoolServers(self.scenario, check_int("warm_up_ns", warm_up_ns, 0))
+        self._servers = PoolServers(self.scenario, warm_up_ns)
         self._polls = ServerPolls(self.scenario, warm_up_ns)
         self._totals = PoolTotals(warm_up_ns)
         self._events = PoolEvents(self.scenario, self._servers, self._totals)
         self._messages = PoolMessages()
         self._duties = PoolDuties(self._servers, self._polls, self._events, self._totals)
-        self._flows = PoolFlows(
-            self.scenario, check_int("record_limit", record_limit, 0), warm_up_ns
-        )
         self._warm_up_ns = warm_up_ns
         self._program = read_program(self._options, self.scenario)
-        self._start_ns = 0
-        self._audit: FidelityAudit | None = None
 
     def reset(self, episodes: int | Sequence[int | None]) -> None:
         """Begin anew in place: empty servers, no flow known, the scenario's pool, equal weights.
@@ -151,27 +134,18 @@ class EmulatedPool:
         drawn = draw_arrivals(self.scenario, seed, self.horizon_ns)
         if self._program is not None and not self._program.has_requests:
             drawn = drawn[:0]
-        self._drop_results()
-        self._results = running.load(drawn, seed)
-        self._drawn = drawn
-        self._flows.begin(drawn, self._results, 0)
+        self._load(running, drawn, seed)
         self._servers.begin()
         self._polls.begin(seed)
         self._messages.begin()
         self._totals.begin()
         self._events.begin(seed)
         running.begin_pools(self._servers.takes_flows)
-        self._start_ns = 0
 
-    def _build(self) -> RunningPod:
-        """Return the running pod, built anew where it is dead or not there."""
-        if self._pod is not None and self._pod.session.death():
-            self.close()
-        if self._pod is None:
-            groups = [group.count for group in self.scenario.pool.groups]
-            network = pod(CLIENTS, self.scenario.balancers, groups, queue="4MB")
-            self._pod = RunningPod(network, self.scenario, self._options, self._program)
-        return self._pod
+    def _made(self) -> RunningPod:
+        groups = [group.count for group in self.scenario.pool.groups]
+        network = pod(CLIENTS, self.scenario.balancers, groups, queue="4MB")
+        return RunningPod(network, self.scenario, self._options, self._program)
 
     def apply(self, commands: PoolCommands, mask: _Mask = None) -> TimeArray:
         """Do what is decided.
@@ -203,42 +177,13 @@ class EmulatedPool:
                 writer.set_learned(row)
         return self._now_ns()
 
-    def advance(self, until_ns: int | npt.ArrayLike) -> TimeArray:
-        """Wait until a time of the pool's clock; the first call starts the traffic, at time 0.
-
-        Args:
-            until_ns: The time, or shape (1,).
-
-        Returns:
-            By how much it was missed, shape (1,).
-
-        Raises:
-            BackendError: The emulator died, or the episode's traffic is over.
-        """
-        target_ns = int(np.asarray(until_ns).reshape(-1)[0])
-        running = self._alive()
-        if target_ns > self.horizon_ns:
-            seconds = self.horizon_ns / 1e9
-            raise BackendError(f"the episode's traffic of {seconds:g} s is over", "call reset()")
-        if not self._start_ns:
-            self._start(running)
-        overrun_ns = self._duties.run_until(running, self._start_ns + target_ns)
-        assert self._audit is not None
-        self._audit.interval(overrun_ns)
-        return np.array([overrun_ns], np.int64)
-
-    def _now_ns(self) -> TimeArray:
-        return np.array([self._elapsed_ns(time.monotonic_ns())], np.int64)
-
     def _start(self, running: RunningPod) -> None:
+        super()._start(running)
         assert self._results is not None
-        start_ns = time.monotonic_ns() + START_DELAY_NS
-        running.start(start_ns)
-        self._start_ns = start_ns
-        self._duties.begin(start_ns, self._results)
-        self._flows.begin(self._drawn, self._results, start_ns)
-        load = MachineLoad.read(time.monotonic_ns(), running.session.generator_pid)
-        self._audit = FidelityAudit(load, unwatched_links())
+        self._duties.begin(self._start_ns, self._results)
+
+    def _run_until(self, running: RunningPod, deadline_ns: int) -> int:
+        return self._duties.run_until(running, deadline_ns)
 
     def read(self, mask: _Mask = None) -> PoolState:
         """Return what is known, as of a moment ago; remaining work is estimated.
@@ -254,7 +199,7 @@ class EmulatedPool:
             balancer_up=np.repeat(self._events.is_up, len(self.scenario.pool.vips))[None],
             weights=np.stack([writer.weights for writer in running.writers])[None],
         )
-        rows, ended = running.rows.read(), self._flows.ended()
+        rows, ended = running.rows.read(), self._requests.ended()
         truth = self._servers.truth(rows, seen.ongoing[0], ended)
         return PoolState(np.array([self._elapsed_ns(counted_ns)]), seen, truth)
 
@@ -262,39 +207,15 @@ class EmulatedPool:
         """Return what each server shows of itself (`dcgym.traffic.http.SERVER_DTYPE`)."""
         return self._alive().rows.read()
 
-    def records(self, kind: RecordKind[T], env: int = 0) -> T:
-        """Return what is recorded.
-
-        Args:
-            kind: `FLOWS`: when service began is not known (-1), and neither is the balancer
-                (65535). `OPEN_FLOWS`. `EVENT_RECORDS`, with late_us and applied_us. `FIDELITY`.
-                `SUMMARY`: what balancers and servers count (messages, untracked, server_flows,
-                server_completed) begins at most 25 ms after the warm-up's end and is up to 10 ms
-                old.
-            env: 0.
-
-        Raises:
-            BackendError: No episode has run yet (`FIDELITY`), or the emulator is not running
-                (`SUMMARY`).
-        """
-        check_int("env", env, 0, 0)
-        return find_records(kind, self._RECORDS)(self)
-
-    def _finished(self) -> npt.NDArray[np.void]:
-        return self._flows.take()
-
-    def _under_way(self) -> npt.NDArray[np.void]:
-        return self._flows.under_way(self._elapsed_ns(time.monotonic_ns()))
-
     def _summary(self) -> PoolSummary:
-        running = self._running
+        running = self.running
         assert self._results is not None
-        self._flows.poll()
+        self._requests.poll()
         elapsed_ns = self._elapsed_ns(time.monotonic_ns())
         return PoolSummary(
             duration_s=max(elapsed_ns - self._warm_up_ns, 0) / 1e9,
             events=None,
-            **self._flows.figures(elapsed_ns),
+            **self._requests.figures(elapsed_ns),
             **self._totals.figures(running, self._results.header(), self._polls.count),
             **self._servers.averages(),
         )
@@ -302,20 +223,12 @@ class EmulatedPool:
     def _happened(self) -> list[Record]:
         return list(self._events.records)
 
-    def _fidelity(self) -> Fidelity:
-        if self._audit is None or self._results is None:
-            raise needs_reset("no episode has run yet")
-        header = self._results.header()
-        self._audit.starts(int(header["started"]), int(header["late_starts"]))
-        load = MachineLoad.read(time.monotonic_ns(), self._running.session.generator_pid)
-        return self._audit.verdict(load, self._flows.begun())
-
     _RECORDS: ClassVar[RecordMakers] = {
-        FLOWS: _finished,
-        OPEN_FLOWS: _under_way,
+        FLOWS: EmulatedPod._finished,
+        OPEN_FLOWS: EmulatedPod._under_way,
         SUMMARY: _summary,
         EVENT_RECORDS: _happened,
-        FIDELITY: _fidelity,
+        FIDELITY: EmulatedPod._fidelity,
     }
 
     def execute(self, host: str, *argv: str, timeout_s: float = 10.0) -> str:
@@ -331,7 +244,7 @@ class EmulatedPool:
         Raises:
             CommandError: It failed or took too long.
         """
-        return self._running.session.execute(host, argv, timeout_s)
+        return self.running.session.execute(host, argv, timeout_s)
 
     @property
     def targets(self) -> tuple[tuple[str, int], ...]:
@@ -340,47 +253,4 @@ class EmulatedPool:
         Raises:
             BackendError: The emulator is not running.
         """
-        return self._running.targets
-
-    @property
-    def session(self) -> EmulatorSession:
-        """The emulator.
-
-        Raises:
-            BackendError: It is not running.
-        """
-        return self._running.session
-
-    @property
-    def _running(self) -> RunningPod:
-        if self._pod is None or self._pod.session.is_closed:
-            raise needs_reset("the emulator is not running")
-        return self._pod
-
-    def _alive(self) -> RunningPod:
-        """Return the pod, whose emulator and generator have given signs of life."""
-        running = self._running
-        running.session.check_alive()
-        silent_ns = running.session.check_generator()
-        if self._audit is not None:
-            self._audit.generator_silence(silent_ns)
-        return running
-
-    def _elapsed_ns(self, now_ns: int) -> int:
-        return max(now_ns - self._start_ns, 0) if self._start_ns else 0
-
-    def _drop_results(self) -> None:
-        results, self._results = self._results, None
-        if results is not None:
-            self._flows.end()
-            results.close()
-
-    def close(self) -> None:
-        """End the emulator; a second call does nothing, and `reset` builds it anew."""
-        self._drop_results()
-        running, self._pod = self._pod, None
-        if running is not None:
-            running.session.close()
-
-    def __del__(self) -> None:
-        self.close()
+        return self.running.targets

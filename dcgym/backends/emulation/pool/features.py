@@ -141,7 +141,7 @@ class PoolFeatures:
         )
         return durations, completions, self._five(region.all_interarrivals(), now_ms)
 
-    def _five(self, samples: npt.NDArray[Any], now_ms: int) -> FloatArray:
+    def _five(self, samples: npt.NDArray[np.void], now_ms: int) -> FloatArray:
         """Return `REDUCERS` of a reservoir, shape (5,)."""
         if not samples["time_ms"].any():
             return np.zeros(len(REDUCERS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dcgym.backends.emulation.pool.requests import FollowedRequests
 from dcgym.backends.records import Record
 from dcgym.native import require
 from dcgym.tasks.balancing.protocol import CompletionTimes
@@ -21,7 +22,7 @@ from dcgym.traffic.http import REQUEST_OUTCOMES, RequestResults
 
 __all__ = ["PoolFlows"]
 
-_IS_CUT, _IS_REJECTED, _IS_FAILED = map(REQUEST_OUTCOMES.index, ("cut", "rejected", "failed"))
+_IS_REJECTED, _IS_FAILED = map(REQUEST_OUTCOMES.index, ("rejected", "failed"))
 _UNAVAILABLE = 503  # RFC 9110, section 15.6.4
 _OUTCOMES = {
     "finished": "completed",
@@ -35,8 +36,8 @@ _OUTCOMES = {
 }
 
 
-class PoolFlows:
-    """Counts and records of an episode's requests, taken from the generator's memory as they end.
+class PoolFlows(FollowedRequests):
+    """Counts and records of an episode's flows.
 
     Args:
         scenario: Its applications.
@@ -45,44 +46,22 @@ class PoolFlows:
     """
 
     def __init__(self, scenario: Scenario, record_limit: int, warm_up_ns: int) -> None:
-        self._scenario = scenario
+        super().__init__(flow_dtype(len(scenario.pool.resources)), record_limit)
+        self._scenario, self._warm_up_ns = scenario, warm_up_ns
         self._names = [app.name for app in scenario.applications]
-        self._dtype = flow_dtype(len(scenario.pool.resources))
-        self._record_limit, self._warm_up_ns = record_limit, warm_up_ns
-        self._results: RequestResults | None = None
         self._make_times = require("_workload").CompletionTimes
 
     def begin(self, drawn: npt.NDArray[np.void], results: RequestResults, start_ns: int) -> None:
-        """Follow a new episode.
-
-        Args:
-            drawn: Its flows (`draw_arrivals`), in the order of the plan.
-            results: The generator's memory of that plan.
-            start_ns: CLOCK_MONOTONIC of the plan's time 0.
-        """
-        self._drawn, self._results, self._start_ns = drawn, results, start_ns
-        self._n_read = self._dropped = 0
-        self._has_ended = np.zeros(len(drawn), np.bool_)
-        self._kept: list[npt.NDArray[np.void]] = []
-        self._n_kept = 0
+        """Follow a new episode."""
+        super().begin(drawn, results, start_ns)
         self._outcomes = np.zeros(len(OUTCOMES), np.int64)
         self._ended = self._ended_after_ns = 0
         self._times = [self._make_times() for _ in self._names]
 
-    def end(self) -> None:
-        """Let go of the generator's memory, which is about to be released."""
-        self._results = None
-
-    def poll(self) -> None:
-        """Take over the requests that have ended since the last call."""
-        if self._results is None:
-            return
-        ids = self._results.ended_from(self._n_read)
-        self._n_read += len(ids)
-        # What the end of the episode cut has not ended.
-        ids = ids[self._results.rows(ids)["outcome"] != _IS_CUT]
-        self._has_ended[ids] = True
-        flows = self._flows(ids)
+    def _counted(
+        self, ids: npt.NDArray[np.int64], rows: npt.NDArray[np.void]
+    ) -> npt.NDArray[np.void]:
+        flows = self._flows(ids, rows)
         completed = flows[flows["outcome"] == COMPLETED]
         self._ended += len(completed)
         self._ended_after_ns += int((completed["end_ns"] - completed["arrival_ns"]).sum())
@@ -92,15 +71,11 @@ class PoolFlows:
         for number, times in enumerate(self._times):
             own = served[served["application"] == number]
             times.add(own["end_ns"] - own["arrival_ns"])
-        room = max(self._record_limit - self._n_kept, 0)
-        if self._record_limit:
-            self._dropped += max(len(flows) - room, 0)
-        self._kept.append(flows[:room])
-        self._n_kept += min(len(flows), room)
+        return flows
 
-    def _flows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        assert self._results is not None
-        ended = self._results.rows(ids)
+    def _flows(
+        self, ids: npt.NDArray[np.int64], ended: npt.NDArray[np.void]
+    ) -> npt.NDArray[np.void]:
         flows = planned_flows(self._scenario, self._drawn[ids])
         flows["end_ns"] = ended["end_ns"] - self._start_ns
         flows["server"] = np.where(ended["server"] < 0, NOBODY, ended["server"])
@@ -111,11 +86,7 @@ class PoolFlows:
         return flows
 
     def under_way(self, now_ns: int) -> npt.NDArray[np.void]:
-        """Return the flows that were due and have not ended.
-
-        Args:
-            now_ns: Time since the beginning of the plan.
-        """
+        """Return the flows that were due and have not ended."""
         self.poll()
         is_open = self._due(now_ns) & ~self._has_ended
         flows = planned_flows(self._scenario, self._drawn[is_open])
@@ -127,13 +98,6 @@ class PoolFlows:
         arrival_ns = self._drawn["arrival_ns"]
         due: npt.NDArray[np.bool_] = (arrival_ns >= self._warm_up_ns) & (arrival_ns < now_ns)
         return due
-
-    def take(self) -> npt.NDArray[np.void]:
-        """Return and forget the remembered flows, in order of their end."""
-        self.poll()
-        taken = np.concatenate([np.empty(0, self._dtype), *self._kept])
-        self._kept, self._n_kept = [], 0
-        return taken
 
     def ended(self) -> dict[str, npt.NDArray[np.int64]]:
         """Return the fields of a `PoolTruth` about flows that have ended, by name."""
@@ -155,22 +119,13 @@ class PoolFlows:
         return {
             "arrivals": int(np.count_nonzero(due)),
             **{name: int(n) for name, n in zip(OUTCOMES, self._outcomes, strict=True)},
-            "records_dropped": self._dropped,
+            "records_dropped": self._n_dropped,
             "in_flight": int(np.count_nonzero(due & ~self._has_ended)),
             "applications": {
                 name: CompletionTimes(**times.figures())
                 for name, times in zip(self._names, self._times, strict=True)
             },
         }
-
-    def begun(self) -> npt.NDArray[np.void]:
-        """Return start_ns and planned_start_ns (CLOCK_MONOTONIC) of the requests that ended."""
-        assert self._results is not None
-        ids = self._results.ended_from(0)
-        found = np.zeros(len(ids), [("start_ns", "<i8"), ("planned_start_ns", "<i8")])
-        found["start_ns"] = self._results.rows(ids)["start_ns"]
-        found["planned_start_ns"] = self._start_ns + self._drawn["arrival_ns"][ids]
-        return found[found["start_ns"] > 0]
 
 
 def _outcome_numbers() -> npt.NDArray[np.uint8]:

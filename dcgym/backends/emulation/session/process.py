@@ -148,11 +148,15 @@ class EmulatorProcess:
         """Descriptor that becomes readable when the emulator ends."""
         return self._pidfd
 
-    def alive(self) -> bool:
-        """Tell whether the emulator still runs."""
+    def alive(self, patience_s: float = 0.0) -> bool:
+        """Tell whether the emulator still runs.
+
+        Args:
+            patience_s: How long to wait for its end.
+        """
         with self._lock:
             if self._pidfd >= 0:
-                return not has_ended(self._pidfd)
+                return not has_ended(self._pidfd, patience_s)
         return self._process.poll() is None
 
     def close(self) -> None:

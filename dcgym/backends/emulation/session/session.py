@@ -32,6 +32,8 @@ STALE_NS = 2_000_000_000
 # this time.
 PATIENCE_S = 3.0
 POLL_S = 0.005
+# What an emulator that is killed takes to end, once the first of its processes has.
+_END_PATIENCE_S = 1.0
 
 # A request takes milliseconds; on a machine that is busy many times over, ten seconds and more. An
 # emulator that dies is noticed at once.
@@ -177,7 +179,8 @@ class EmulatorSession:
             ended = self._lives.poll(0)
         if not ended:
             return ""
-        if not self.process.alive():
+        # The first process of a pid namespace ends after all others: its death shows in theirs.
+        if not self.process.alive(_END_PATIENCE_S):
             return "the emulator died"
         names = [self._watched[fd] for fd, _ in ended if fd in self._watched]
         return f"the emulator's {names[0]} died" if names else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import selectors
 import socket
 import struct
@@ -68,7 +69,7 @@ class FlowServers:
         self._selector = selectors.DefaultSelector()
         for number, namespace_fd, addresses in places:
             for address in addresses:
-                within(namespace_fd, lambda n=number, a=address: self._listen(n, a, port))  # type: ignore[misc]
+                within(namespace_fd, functools.partial(self._listen, number, address, port))
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _listen(self, number: int, address: str, port: int) -> None:
