@@ -130,7 +130,7 @@ class Session:
         return total
 
     def finished(self) -> Mask:
-        """Tell in which copies nothing was left to do after the last interval, shape (E,)."""
+        """Tell which copies have nothing left to do, (E,); none of them before its first action."""
         return self._finished
 
     def begin(
@@ -252,8 +252,8 @@ class Session:
             # An action that nobody gave has no latency; time counts from the first observation.
             self._latency_ns[self._fresh] = 0
             self._clock[ELAPSED:, self._fresh] = 0
-            self._overrun_ns = self._overrun_ns * runs
-            self._age_ns = self._age_ns * runs
+            self._finished = self._finished & ~self._fresh
+            self._overrun_ns, self._age_ns = self._overrun_ns * runs, self._age_ns * runs
 
     def _step_whole(self, actions: Actions) -> None:
         """As `_run`, of all copies in one call: nothing is late, and observations do not age."""

@@ -172,7 +172,7 @@ class TaskVectorEnv(SlottedVectorEnv):
         rewards, terminated = self.session.rewards(), self.session.finished()
         if has_new:
             self._steps[begins] = 0
-            rewards, terminated = np.where(begins[:, None], 0.0, rewards), terminated & ~begins
+            rewards = np.where(begins[:, None], 0.0, rewards)
         truncated = self._never
         if self._max_steps is not None:
             truncated = self._steps == self._max_steps

@@ -194,9 +194,17 @@ class BalancerPools:
 
 class BalancerDevices:
     def __init__(self, device_map_fd: int, n_vips: int) -> None: ...
-    def set_rule(self, vip: int, rule: int, threshold: int = 100, max_age_ns: int = 0) -> None: ...
-    def set_members(self, vip: int, members: Mapping[int, Sequence[int]]) -> None: ...
-    def set_weights(self, vip: int, weights: npt.ArrayLike, ring_slots: int = 2048) -> None: ...
+    def set_policy(
+        self,
+        vip: int,
+        *,
+        rule: int | None = None,
+        threshold: int | None = None,
+        max_age_ns: int | None = None,
+        weights: npt.ArrayLike | None = None,
+        ring_slots: int | None = None,
+        members: Mapping[int, Sequence[int]] | None = None,
+    ) -> None: ...
 
 def device_layout() -> dict[str, tuple[int, dict[str, int]]]: ...
 

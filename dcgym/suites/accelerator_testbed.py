@@ -65,7 +65,6 @@ def _case(servers: int, rate: float, backend: str) -> Case:
         "rate": rate,
         "interval": "5s",
         "settle": "0s",
-        "is_terminal": False,
         "reward": "p99",
     }
     return Case(env, f"{servers}-{rate:g}-{backend}", policies=ALL if servers == 1 else BLIND)

@@ -94,7 +94,6 @@ def _case(
         "rate": rate,
         "interval": "5s",
         "settle": "0s",
-        "is_terminal": False,
         "reward": "p99",
         **arguments,
     }

@@ -16,6 +16,7 @@ import yaml
 from drawings import device_pool_drawing, network_drawing, pool_drawing
 
 from dcgym.tasks.accelerators import POOL_PRESETS, AcceleratorPool, make_pool_of_devices
+from dcgym.tasks.accelerators.presets import VARIANTS
 from dcgym.tasks.balancing import SCENARIOS, Scenario, ServerGroup, make_scenario
 from dcgym.tasks.common.presets import PRESETS
 from dcgym.tasks.congestion import presets as _network_presets  # noqa: F401
@@ -45,12 +46,12 @@ Where nothing is said about weights, they are in proportion to the processors. I
 Every preset also takes `arrivals`, `service`, `correlation`, `io_limit` and `events`
 ([arrivals and service](../guides/balancing.md#arrivals-and-service)).
 """
-DEVICES_TEXT = """## Pools of servers with accelerators
+_OWN = ", ".join(f"`{name}`" for name in VARIANTS)
+DEVICES_TEXT = f"""## Pools of servers with accelerators
 
-`scenario="NAME"` of `AcceleratorBalancing-v0` chooses one, and `scenario={"preset": "NAME",
-"demand": "exponential"}` changes its options. `agents`, `events`, `gaps`, `rate_per_s`,
-`requests`, `latency_ns`, `prt_threshold` and `ring_slots` change any preset. The
-[guide](../guides/accelerators.md) has the rest. Capacities are those that Tajbakhsh (2023)
+`scenario="NAME"` of `AcceleratorBalancing-v0` chooses one, and `scenario={{"preset": "NAME",
+"demand": "exponential"}}` changes its options. Any preset takes {_OWN}.
+The [guide](../guides/accelerators.md) has the rest. Capacities are those that Tajbakhsh (2023)
 measured.
 """
 NETWORKS_TEXT = """## Networks of congestion control

@@ -50,7 +50,12 @@ from experiments.speed.packet_twin import measure_memory, measure_packet_twin
 from experiments.speed.path_rules import measure_path_rules
 from experiments.speed.plans import measure_plan
 from experiments.speed.pod import measure_pod
-from experiments.speed.simulation import LOAD, measure_balancing_twin
+from experiments.speed.simulation import (
+    DEVICES_PER_S,
+    LOAD,
+    measure_balancing_twin,
+    measure_device_twin,
+)
 from experiments.speed.steps import measure_twin_steps
 from experiments.speed.traffic import (
     measure_bulk,
@@ -98,6 +103,7 @@ TWIN_TITLES = {
     "twin_steps": "Environments at their defaults, random actions: steps a second by copies",
     "packet_twin": "Packet twin alone",
     "balancing_twin": f"Balancing twin alone at a load of {LOAD}, and a SimPy model of the same",
+    "device_twin": f"256 servers with two accelerators each, {DEVICES_PER_S:,} requests a second",
     "memory": "Memory",
 }
 # Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
@@ -157,6 +163,7 @@ def measure_twins() -> dict[str, list[Row]]:
         "twin_steps": measure_twin_steps(),
         "packet_twin": measure_packet_twin(),
         "balancing_twin": measure_balancing_twin(),
+        "device_twin": measure_device_twin(),
         "memory": [measure_memory()],
     }
 

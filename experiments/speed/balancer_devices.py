@@ -91,7 +91,7 @@ def _in_turn(*measures: Callable[[], int]) -> list[int]:
 
 
 def _timed_choice(balancer: Any, rule: int, max_age_ns: int, frame: bytes) -> int:
-    balancer.devices.set_rule(0, rule, max_age_ns=max_age_ns)
+    balancer.devices.set_policy(0, rule=rule, max_age_ns=max_age_ns)
     ns: int = balancer.time_select(frame, RUNS)
     return ns
 
@@ -107,8 +107,11 @@ def _with_devices(accelerators: int) -> Any:
     numbers = range(accelerators + 1)
     for server in range(SERVERS):
         balancer.set_accelerators(0, server, {d: _mac(server, d) for d in numbers[1:]})
-    balancer.devices.set_members(0, {server: list(numbers) for server in range(SERVERS)})
-    balancer.devices.set_weights(0, [[5.0] + [1.0] * accelerators] * SERVERS)
+    balancer.devices.set_policy(
+        0,
+        weights=[[5.0] + [1.0] * accelerators] * SERVERS,
+        members={server: list(numbers) for server in range(SERVERS)},
+    )
     loads = np.random.default_rng(1).integers(0, 100, (SERVERS, accelerators + 1))
     for server in range(SERVERS):
         for device in numbers:

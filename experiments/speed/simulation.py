@@ -1,7 +1,8 @@
-"""Speed of the balancing twin, side by side with a plain model of the same.
+"""Speed of the balancing twin, side by side with a plain model of the same, and with devices.
 
 The twin and a plain SimPy model simulate the same pool under the same rule, on one core, in its CPU
-time. They count events differently, the twin those that only make features too.
+time. They count events differently, the twin those that only make features too. Pools of servers
+with devices are measured in a twin of their own.
 """
 
 from __future__ import annotations
@@ -13,18 +14,27 @@ import numpy as np
 from rich.console import Console
 
 from dcgym.backends.records import SUMMARY
+from dcgym.backends.simulation import AcceleratorTwin
 from dcgym.backends.simulation.balancing import BalancingTwin
 from dcgym.errors import MissingDependency
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 from dcgym.tasks.balancing import make_scenario
 from dcgym.tasks.balancing.protocol import PoolCommands
 from dcgym.units import NS_PER_S
 from experiments.speed.simpy_model import SimPyModel
 
-__all__ = ["LOAD", "measure_balancing_twin"]
+__all__ = ["DEVICES_PER_S", "LOAD", "measure_balancing_twin", "measure_device_twin"]
 
 TWIN_S = {"hlb-128": 600, "yao-sim-8": 20_000}
 SIMPY_S = {"hlb-128": 20, "yao-sim-8": 600}
 LOAD = 0.9
+# Of 256 servers with two accelerators each, which report 100 times a second: beyond what their
+# processors serve.
+DEVICES_PER_S, DEVICES_S = 7000, 30
+DEVICE_RULES = (
+    *(("ecmp", rule) for rule in ("server-only", "wrr", "dynamic-wrr", "lur", "prt")),
+    *((rule, "wrr") for rule in ("lsq", "sed")),
+)
 
 
 def twin_figures(preset: str, rule: str, seconds: int) -> dict[str, Any]:
@@ -75,4 +85,25 @@ def measure_balancing_twin() -> list[dict[str, Any]]:
                 rows.append(simpy_figures(preset, rule, SIMPY_S[preset]))
             except MissingDependency as error:
                 Console(stderr=True).print(f"no comparison with SimPy: {error}")
+    return rows
+
+
+def measure_device_twin() -> list[dict[str, Any]]:
+    """Measure the largest pool of servers with accelerators under pairs of rules, on one core."""
+    rows = []
+    for server_rule, device_rule in DEVICE_RULES:
+        twin = AcceleratorTwin("p4wise-256")
+        twin.reset([DeviceEpisode(1, DEVICES_PER_S)])
+        twin.apply(DeviceCommands(device_rule, server_rule, (6, 1, 1)))
+        begun = time.process_time()
+        twin.advance(DEVICES_S * NS_PER_S)
+        cpu_s = time.process_time() - begun
+        rows.append(
+            {
+                "server rule": server_rule,
+                "device rule": device_rule,
+                "times real time": DEVICES_S / cpu_s,
+                "requests/s": twin.read().arrivals[0] / cpu_s,
+            }
+        )
     return rows

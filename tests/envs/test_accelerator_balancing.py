@@ -63,6 +63,34 @@ def test_weights_move_and_results_end_episodes() -> None:
     env.close()
 
 
+@pytest.mark.parametrize(
+    ("over", "arguments"),
+    [
+        ("failed", {"rate": 90.0}),
+        ("failed", {"rate": 90.0, "randomise": {"scenario.accelerator_weight": [1.0, 2.0]}}),
+        ("batch", {"rate": 40.0, "scenario": {**SMALL, "requests": 10}}),
+    ],
+)
+def test_what_is_over_before_it_begins_still_takes_an_action(
+    over: str, arguments: dict[str, Any]
+) -> None:
+    arguments = {**SHORT, **arguments}
+    env = dcgym.make_env({"env": ID, **arguments})
+    env.reset(seed=1)
+    session: Any = env.unwrapped.session  # type: ignore[attr-defined]
+    # The binding shows the first interval's result, which is not the episode's.
+    assert session.system.finished().all() and not session.finished().any()
+    _, reward, is_over, _, _ = env.step(1)
+    assert is_over and (over == "batch" or reward == -10)
+    several = dcgym.make_vec_env({"env": ID, **arguments}, 2)
+    several.reset(seed=1)
+    # The second step begins episodes anew; the third is their first action.
+    ends = [several.step(np.ones(2, np.int64))[2].tolist() for _ in range(3)]
+    assert ends == [[True] * 2, [False] * 2, [True] * 2]
+    env.close()
+    several.close()
+
+
 def test_an_episode_of_a_batch_ends_with_its_last_request() -> None:
     scenario = {**SMALL, "requests": 200}
     # What comes in the time to settle is of the batch, too.

@@ -67,18 +67,18 @@ def test_a_status_is_stored_beside_what_the_header_said(rig: DeviceRig) -> None:
 
 
 def test_each_kind_of_report_changes_the_next_choice(rig: DeviceRig) -> None:
-    rig.set_rule("lur")
+    rig.set_policy("lur")
     rig.tell(header_report(3, 0, load=50))
     rig.tell(header_report(3, 1, load=49))
     rig.tell(header_report(3, 2, load=80))
     assert rig.place_new(2) == [(3, 1)] * 2
     rig.tell(header_report(3, 1, load=51, queue=9))
     assert rig.place_new(2, 2000) == [(3, 0)] * 2
-    rig.set_rule("device-jsq")
+    rig.set_policy("device-jsq")
     rig.tell(header_report(3, 0, load=50, queue=2))
     rig.tell(header_report(3, 2, load=80, queue=1))
     assert rig.place_new(1, 3000) == [(3, 2)]
-    rig.set_rule("p4mite")
+    rig.set_policy("p4mite")
     assert rig.place_new(1, 4000) == [(3, 0)]
     rig.tell(status(3, 0, 1))
     # P4Mite's "10": the processors are busy, the first accelerator is free.
@@ -149,7 +149,7 @@ def test_older_reports_are_dropped_and_agents_may_begin_anew(rig: DeviceRig) -> 
 
 
 def test_reports_age_out_and_the_first_device_serves(rig: DeviceRig) -> None:
-    rig.set_rule("lur", max_age_ns=60 * SECOND_NS)
+    rig.set_policy("lur", max_age_ns=60 * SECOND_NS)
     # Without any report there is nothing to go by.
     assert rig.place_new(1) == [(3, 0)]
     assert rig.counted() == {"device_fallbacks": 1}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import dcgym
 from dcgym.backends.records import FLOWS
 from dcgym.backends.simulation import AcceleratorTwin
+from dcgym.policies import LEARNERS, policy_names
 from dcgym.suites import SUITES, find_verdicts, run_suite
 from dcgym.suites.recorders.accelerators import batch_s, learning_metrics
 from dcgym.suites.shapes import check_shapes
@@ -99,6 +102,39 @@ def test_batches_and_learning_are_recorded(tmp_path: Path) -> None:
     [record, _] = run_suite(replace(whole, episode_s=120 * 4.0), tmp_path / "learning")
     metrics = record["metrics"]
     assert metrics["last_100_rewards"] <= 1000 and 100 <= metrics["actions_to_90"] <= 120
+
+
+POOL: dict[str, Any] = {
+    "env": "AcceleratorBalancing-v0",
+    "scenario": {"preset": "p4wise-64", "servers": 4},
+    "interval": "2s",
+    "settle": "0s",
+}
+
+
+@pytest.mark.parametrize("name", sorted({*policy_names("accelerators")} - {*LEARNERS}))
+def test_runs_of_every_policy_are_equally_long(name: str) -> None:
+    # Requests of 30 a second: the processors alone are a success of Algorithm 1 from the start on.
+    [record] = dcgym.evaluate({**POOL, "rate": 30.0}, name, (1,), seconds=10.0).records
+    metrics = record["metrics"]
+    assert metrics["flows"] == pytest.approx(300, abs=60)
+    assert np.isfinite([metrics[one] for one in ("reward_mean", "latency_ms_p99")]).all()
+
+
+def test_a_run_ends_with_algorithm_1_where_that_is_asked_for() -> None:
+    env = {**POOL, "rate": 30.0, "is_terminal": True}
+    short = dcgym.evaluate(env, "server-only", (1,), seconds=10.0)
+    # One interval, whatever the first observation has shown.
+    assert short.mean("flows") == pytest.approx(60, abs=25) and short.mean("reward_mean") == 10
+
+
+def test_a_batch_that_is_over_before_a_run_has_a_step() -> None:
+    env = {**POOL, "rate": 30.0, "scenario": {**POOL["scenario"], "requests": 10}}
+    [record] = dcgym.evaluate(env, "server-only", (1,), seconds=10.0).records
+    metrics = record["metrics"]
+    # All that came was before time 0; nothing is left for the rates and latencies of the run.
+    assert metrics["flows"] == 0 and np.isnan(metrics["latency_ms_p99"])
+    assert 0 < metrics["batch_s"] < 2
 
 
 def test_verdicts_come_from_runs(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dcgym.monitors.balancer.devices import DEVICE_BLOCK, DeviceBlock
+from dcgym.monitors.balancer.devices import DEVICE_BLOCK, RING_SLOTS, DeviceBlock
 from dcgym.monitors.balancer.layout import SERVERS
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from tests.support.l4lb_rig import OWN_MAC, SYN, UDP, Packet, Rig, mac_bytes
@@ -75,17 +75,25 @@ class DeviceRig(Rig):
         for server in range(SERVERS):
             macs = {device: device_mac(server, device) for device in ACCELERATORS}
             self.native.set_accelerators(0, server, macs)
-        self.set_members((0, *ACCELERATORS))
-        self.native.devices.set_weights(0, [[1.0, 1.0, 1.0]] * SERVERS)
-        self.native.devices.set_rule(0, 0)
+        self.native.devices.set_policy(
+            0,
+            rule=DEVICE_RULES["server-only"].number,
+            threshold=100,
+            max_age_ns=0,
+            weights=[[1.0, 1.0, 1.0]] * SERVERS,
+            ring_slots=RING_SLOTS,
+            members=dict.fromkeys(range(SERVERS), (0, *ACCELERATORS)),
+        )
+
+    def set_policy(self, rule: str | None = None, **changes: Any) -> None:
+        """Choose devices in another way, in one call; the rule goes by its name."""
+        if rule is not None:
+            changes["rule"] = DEVICE_RULES[rule].number
+        self.native.devices.set_policy(0, **changes)
 
     def set_members(self, devices: Sequence[int]) -> None:
         """Let the same devices of all servers take new connections."""
-        self.native.devices.set_members(0, dict.fromkeys(range(SERVERS), devices))
-
-    def set_rule(self, rule: str, **options: int) -> None:
-        """Choose devices by another rule."""
-        self.native.devices.set_rule(0, DEVICE_RULES[rule].number, **options)
+        self.set_policy(members=dict.fromkeys(range(SERVERS), devices))
 
     def place(self, packet: Packet) -> tuple[int, int] | None:
         """Return server and device that the packet is sent to, after a look at its every byte."""

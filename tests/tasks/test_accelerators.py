@@ -61,6 +61,9 @@ def test_a_variant_changes_the_agents_alone() -> None:
         ({"preset": "p4wise-64", "agents": {"rate_per_s": 201}}, "agents.rate_per_s"),
         ({"preset": "p4wise-64", "agents": {"kind": "event"}}, "agents.threshold_ns"),
         ({"preset": "p4wise-64", "ring_slots": 7}, "pool.ring_slots"),
+        ({"preset": "p4wise-64", "connection_table": "cells"}, "pool.connection_table"),
+        ({"preset": "p4wise-64", "connection_table": {"cells": -1}}, "connection_table.cells"),
+        ({"preset": "p4wise-64", "connection_table": {"cell": 1}}, "connection_table field"),
         (
             {
                 "preset": "p4wise-64",

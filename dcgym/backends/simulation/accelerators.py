@@ -180,14 +180,6 @@ class AcceleratorTwin:
         }
         return DeviceState(**made)
 
-    def events(self, env: int = 0) -> int:
-        """Return how many events an environment has handled since its reset.
-
-        Args:
-            env: Number of the environment.
-        """
-        return int(self._twin.events(check_int("env", env, 0, self.n_envs - 1)))
-
     def records(self, kind: RecordKind[T], env: int = 0) -> T:
         """Return what is recorded of an environment.
 
@@ -243,6 +235,7 @@ def _plain(pool: AcceleratorPool) -> dict[str, object]:
         "threshold": pool.prt_threshold,
         "max_age_ns": pool.agents.max_age_ns or 0,
         "ring_slots": pool.ring_slots,
+        "connection_table": pool.connection_table.to_dict(),
         "events": [_event(pool, event) for event in pool.events],
     }
 

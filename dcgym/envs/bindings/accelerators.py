@@ -182,6 +182,8 @@ class AcceleratorBinding(Binding[AcceleratorTask, DeviceEpisode, DeviceCommands,
             "accelerator_share": chosen[:, 1:].sum(axis=1) / np.maximum(chosen.sum(axis=1), 1),
             "utilisation_spread": np.nanstd(spread, axis=1),
             "reports_per_s": now.reports / self._measured_s,
+            "inherited": now.inherited.astype(np.float64),
+            "pcc_violations": now.pcc_violations.astype(np.float64),
         }
 
     def finished(self) -> Mask:

@@ -35,6 +35,7 @@ SLOW_FACTOR = 10.0
 LAST_ACTIONS = 100
 NEAR = 0.9
 OVER_TIME = ("utilisation_spread", "reports_per_s", "processor_utilisation")
+ADDED_UP = ("inherited", "pcc_violations")
 
 
 class AcceleratorRecorder(Recorder):
@@ -42,12 +43,13 @@ class AcceleratorRecorder(Recorder):
 
     @classmethod
     def recording(cls, spec: RunSpec) -> dict[str, object]:
-        """Keep the requests.
+        """Keep the requests; runs of all policies are equally long, unless the settings say else.
 
         Args:
             spec: The run.
         """
-        return {"record_limit": RECORD_LIMIT}
+        # Algorithm 1 ends a good policy's episode with its first action.
+        return {"is_terminal": spec.env.get("is_terminal", False), "record_limit": RECORD_LIMIT}
 
     def row(self, result: StepResult) -> Row:
         """Return the metrics of a step, the weights, and whether they are the best.
@@ -88,6 +90,7 @@ class AcceleratorRecorder(Recorder):
             **request_metrics(requests[has_come], pool),
         }
         metrics |= {name: over_time(steady, name) for name in OVER_TIME}
+        metrics |= {name: float(steady[name].sum()) for name in ADDED_UP}
         if pool.requests is not None:
             done = requests[requests["outcome"] != UNDER_WAY]
             metrics["batch_s"] = batch_s(done, pool.requests, pool.latency_ns)

@@ -1,6 +1,7 @@
 """Which server, and which device in it, gets the next request: servers with accelerators."""
 
 from dcgym.tasks.accelerators.agents import Agents
+from dcgym.tasks.accelerators.connections import ConnectionTable
 from dcgym.tasks.accelerators.devices import Device
 from dcgym.tasks.accelerators.events import DeviceEvent
 from dcgym.tasks.accelerators.pool import AcceleratorPool, DeviceApplication, DeviceGroup
@@ -13,6 +14,7 @@ __all__ = [
     "SERVER_RULES",
     "AcceleratorPool",
     "Agents",
+    "ConnectionTable",
     "Device",
     "DeviceApplication",
     "DeviceEvent",

@@ -19,6 +19,7 @@ from dcgym.config import (
 )
 from dcgym.errors import ConfigError
 from dcgym.tasks.accelerators.agents import Agents
+from dcgym.tasks.accelerators.connections import EXACT, ConnectionTable
 from dcgym.tasks.accelerators.devices import Device
 from dcgym.tasks.accelerators.events import DeviceEvent
 from dcgym.tasks.balancing.fields import (
@@ -44,7 +45,7 @@ _CONSTANT = Distribution("constant", _UNIT_NS)
 _EXPONENTIAL = Distribution("exponential", _UNIT_NS)
 _FIELDS = (
     *("name", "groups", "applications", "agents", "rate_per_s", "latency_ns"),
-    *("gaps", "requests", "prt_threshold", "ring_slots", "events"),
+    *("gaps", "requests", "prt_threshold", "ring_slots", "connection_table", "events"),
 )
 
 
@@ -187,6 +188,8 @@ class AcceleratorPool:
             requests without end.
         prt_threshold: Reported utilisation, in per cent, from which `prt` passes a device over.
         ring_slots: Slots of a ring, 1024 or 2048.
+        connection_table: How the balancer remembers connections; by default each has an entry of
+            its own. A table of cells is a matter of the twin.
         events: What happens, in order of time.
     """
 
@@ -200,6 +203,7 @@ class AcceleratorPool:
     requests: int | None = None
     prt_threshold: int = 100
     ring_slots: int = 2048
+    connection_table: ConnectionTable = EXACT
     events: tuple[DeviceEvent, ...] = ()
 
     def __post_init__(self) -> None:
@@ -220,6 +224,8 @@ class AcceleratorPool:
         check_int("pool.prt_threshold", self.prt_threshold, 1, 100)
         if self.ring_slots not in RING_SLOTS:
             raise ConfigError("pool.ring_slots", self.ring_slots, list(RING_SLOTS))
+        if not isinstance(self.connection_table, ConnectionTable):
+            raise ConfigError("pool.connection_table", self.connection_table, "a ConnectionTable")
         check_order(self.events)
         for one in self.applications:
             self.agents.threshold_of(one.name)
@@ -321,6 +327,7 @@ class AcceleratorPool:
             "requests": self.requests,
             "prt_threshold": self.prt_threshold,
             "ring_slots": self.ring_slots,
+            "connection_table": self.connection_table.to_dict(),
             "events": [event.to_dict() for event in self.events],
         }
 
@@ -340,11 +347,13 @@ class AcceleratorPool:
         fields["groups"] = tuple(DeviceGroup.from_dict(row) for row in groups)
         rows = parse_rows(data, "applications", "pool")
         fields["applications"] = tuple(DeviceApplication.from_dict(row) for row in rows)
-        if "agents" in data:
-            agents = data["agents"]
-            if not isinstance(agents, Mapping):
-                raise ConfigError("pool.agents", agents, "a mapping")
-            fields["agents"] = Agents.from_dict(agents)
+        parts = {"agents": Agents.from_dict, "connection_table": ConnectionTable.from_dict}
+        for name, read in parts.items():
+            if name in data:
+                part = data[name]
+                if not isinstance(part, Mapping):
+                    raise ConfigError(f"pool.{name}", part, "a mapping")
+                fields[name] = read(part)
         if "gaps" in data:
             fields["gaps"] = read_shape(data["gaps"], "pool.gaps")
         if "events" in data:

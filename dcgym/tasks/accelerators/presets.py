@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dcgym.config import check_in, check_int, check_keys, check_range
 from dcgym.defaults import DefaultCount
@@ -49,7 +49,7 @@ MOST_ACCELERATORS = 7
 QUEUE_LIMIT = 1000
 VARIANTS = (
     *("agents", "events", "gaps", "rate_per_s", "requests", "latency_ns"),
-    *("prt_threshold", "ring_slots"),
+    *("prt_threshold", "ring_slots", "connection_table"),
 )
 """Fields of a pool that every preset takes beside its own parameters."""
 
@@ -191,10 +191,8 @@ POOL_PRESETS.add("accelerator-pool", accelerator_pool, "any number of servers an
 POOL_PRESETS.add("p4mite-micro", micro_benchmark, "one server, requests of so many GFLOP")
 
 
-def _add(name: str, description: str, **fixed: object) -> None:
-    POOL_PRESETS.add(
-        name, partial(POOL_PRESETS.find("accelerator-pool"), name=name, **fixed), description
-    )
+def _add(name: str, description: str, **fixed: Any) -> None:
+    POOL_PRESETS.add(name, partial(accelerator_pool, name=name, **fixed), description)
 
 
 _add("p4hauler-1", "one server with a SmartNIC, KNN")

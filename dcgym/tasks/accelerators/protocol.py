@@ -62,6 +62,8 @@ class DeviceState:
         lost: Requests that a device lost that has failed, or a pool without devices, (E,).
         reports: Reports that were sent, (E,).
         reports_lost: Reports that were lost, (E,).
+        inherited: Requests that began in another one's entry of the connection table, (E,).
+        pcc_violations: Connections whose later packets went to another device, (E,).
         latency_mean_ns: Of the requests that were answered, from the balancer back to it, (E,);
             NaN where none was.
         latency_p50_ns: The same.
@@ -85,6 +87,8 @@ class DeviceState:
     lost: Counts
     reports: Counts
     reports_lost: Counts
+    inherited: Counts
+    pcc_violations: Counts
     latency_mean_ns: Floats
     latency_p50_ns: Floats
     latency_p99_ns: Floats

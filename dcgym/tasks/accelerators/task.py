@@ -336,6 +336,8 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     Terminates at a success or a failure of Algorithm 1, if the term `p4wise` is part of the reward
     and ``is_terminal`` is true, and when the last request of a scenario with ``requests`` has
     ended. Truncated after ``max_steps``, or Gymnasium's `max_episode_steps`, 100 steps by default.
+    Runs of `dcgym.evaluate`, `dcgym run` and suites have ``is_terminal`` false where nobody names
+    it, so that all policies are measured equally long.
 
     ## Information
     Events count from the first observation, as `time_s` does. In the twin nothing is late.
@@ -345,7 +347,7 @@ def accelerator_balancing(settings: AcceleratorBalancingSettings) -> Accelerator
     | reward_terms | each term times its weight; they add up to the reward |
     | metrics | of the interval: latency_ms_mean, latency_ms_p50, latency_ms_p99, rate_per_s, |
     | | throughput_per_s, failed, failed_share, accelerator_share, utilisation_spread, |
-    | | reports_per_s |
+    | | reports_per_s, inherited, pcc_violations |
     | weights | weight of each position that was in force |
     | utilisation | mean of each position |
     | best_weights, best_p99_ms | with ``oracle``: the best accelerator weight, and its p99 |

@@ -8,43 +8,42 @@ How to run, as root: ``.venv/bin/python -m experiments.papers.tajbakhsh.connecti
 
 What is done: TCP connections are opened through the balancer's BPF program. Then, over and over,
 rule, weights, members and servers change, some connections end, as many begin, and every live one
-sends a packet. One that goes elsewhere than before is broken. The source's table runs beside it, as
-P4Hauler has it: the last packet frees the cell. Its Bloom filter makes no errors of its own here.
+sends a packet. One that goes elsewhere than before is broken. The source's table is in the twin, as
+P4Hauler has it: the last packet frees the cell. Rules and weights change there, too.
 
 Results to expect: no connection that has an entry breaks in our table; what finds no room in its
 bucket of four follows the hash, and may break. In the source's table connections share a cell from
-1,000 live ones on, and those whose cell another one's end freed break.
+1,000 live ones on; of two that do, the first one's end takes the other one's device away.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dcgym.backends.simulation import AcceleratorTwin
 from dcgym.native import bpf_object, require
 from dcgym.suites.intervals import bootstrap_95
 from dcgym.suites.results import machine, write_json
 from dcgym.suites.verdicts import FAILS, HOLDS, NOT_RUN
+from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 from dcgym.tasks.accelerators.rules import DEVICE_RULES
 from dcgym.tasks.balancing.rules import RULES
 from dcgym.writing import prepare_folder
 
-CELLS = 50_000
-"""Registers of the source's connection table."""
-# Clients in a row would hardly collide: a CRC of 16 bits keeps 65,536 ports in a row apart. An odd
-# factor spreads addresses and ports, each pair once.
+# An odd factor spreads clients over addresses and ports, each pair once.
 SPREAD = 0x9E3779B1
 SERVER_RULES = ("random", "round-robin", "wcmp", "lsq", "sed")
 MAC, VIP = "02:dc:00:00:00:63", "10.0.0.100"
 SYN, ACK, FIN = 0x02, 0x10, 0x11
 HOUR_NS = 3600 * 10**9
 REDIRECT = 7  # linux/pkt_cls.h: TC_ACT_REDIRECT
-NOBODY = -1
+# In the twin: mean life of a connection, lives until as many come as end, and lives measured then.
+LIFE_S, FILLING, MEASURED = 10.0, 5, 10
 
 
 @dataclass(frozen=True)
@@ -68,72 +67,6 @@ class Args:
     servers: int = 64
     accelerators: int = 2
     seeds: int = 5
-
-
-def crc16(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return the CRC-16/ARC of each row of bytes: P4's `crc16`.
-
-    Args:
-        rows: Shape (N, number of bytes).
-    """
-    table = np.arange(256, dtype=np.int64)
-    for _ in range(8):
-        table = np.where(table & 1, table >> 1 ^ 0xA001, table >> 1)
-    found = np.zeros(len(rows), np.int64)
-    for column in rows.T.astype(np.int64):
-        found = found >> 8 ^ table[(found ^ column) & 0xFF]
-    return found
-
-
-def cells_of(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the cell of the source's table for connections by their number."""
-    clients = numbers * SPREAD & 0xFFFFFFFF
-    address, port = (10 << 24) + (1 << 16) + (clients >> 16), clients & 0xFFFF
-    rows = np.zeros((len(numbers), 13), np.uint8)
-    for byte in range(4):
-        rows[:, byte] = address >> 8 * (3 - byte) & 0xFF
-    rows[:, 4:8] = (10, 0, 0, 100)
-    rows[:, 8], rows[:, 9] = port >> 8, port & 0xFF
-    rows[:, 10:12], rows[:, 12] = (0, 80), 6
-    return crc16(rows) % CELLS
-
-
-@dataclass
-class CellTable:
-    """The source's table: a cell by hash, taken by the first packet, freed by the last one.
-
-    Attributes:
-        inherited: Connections that began with another one's destination.
-        broken: Connections whose packets changed their destination.
-    """
-
-    rng: np.random.Generator
-    cells: npt.NDArray[np.int64] = field(default_factory=lambda: np.full(CELLS, NOBODY))
-    homes: dict[int, int] = field(default_factory=dict)
-    inherited: int = 0
-    broken: set[int] = field(default_factory=set)
-
-    def open(self, number: int, cell: int, choices: int) -> None:
-        """Let a connection begin; a free cell takes one of so many destinations."""
-        self.inherited += self.cells[cell] != NOBODY
-        self.homes[number] = self._follow(cell, choices)
-
-    def send(self, number: int, cell: int, choices: int) -> None:
-        """Let a packet of it come."""
-        home = self._follow(cell, choices)
-        if home != self.homes[number]:
-            self.broken.add(number)
-            self.homes[number] = home
-
-    def end(self, number: int, cell: int, choices: int) -> None:
-        """Let its last packet come."""
-        self.send(number, cell, choices)
-        self.cells[cell] = NOBODY
-
-    def _follow(self, cell: int, choices: int) -> int:
-        if self.cells[cell] == NOBODY:
-            self.cells[cell] = self.rng.integers(choices)
-        return int(self.cells[cell])
 
 
 def frame(number: int, flags: int) -> bytes:
@@ -178,13 +111,14 @@ class BalancedPool:
         """Draw rules of both levels, weights, devices that are members, and servers anew."""
         rng, args = self._rng, self._args
         devices = args.accelerators + 1
-        self._native.devices.set_rule(0, int(rng.integers(len(DEVICE_RULES))), threshold=50)
+        device_rule = int(rng.integers(len(DEVICE_RULES)))
         weights = rng.integers(0, 7, (args.servers, devices)).astype(np.float64)
-        self._native.devices.set_weights(0, weights)
         present = rng.random((args.servers, devices)) < 0.7
         present[:, 0] |= ~present.any(axis=1)
         members = {n: np.flatnonzero(row).tolist() for n, row in enumerate(present)}
-        self._native.devices.set_members(0, members)
+        self._native.devices.set_policy(
+            0, rule=device_rule, threshold=50, weights=weights, members=members
+        )
         pool = np.flatnonzero(rng.random(args.servers) < 0.7)
         pool = pool if len(pool) else np.arange(1)
         rule = RULES[SERVER_RULES[rng.integers(len(SERVER_RULES))]].number
@@ -207,9 +141,8 @@ class BalancedPool:
         self._native.close()
 
 
-# Long because both tables live through the same steps, and six figures are returned.
 def run(args: Args, live: int, entries: int, seed: int) -> dict[str, int]:
-    """Let connections live through the changes, in both tables.
+    """Let connections live through the changes, in our table.
 
     Args:
         args: The settings.
@@ -218,32 +151,22 @@ def run(args: Args, live: int, entries: int, seed: int) -> dict[str, int]:
         seed: Of everything.
 
     Returns:
-        Connections, those that broke in our table, as the packets show (`broken`) and as the
-        balancer counts (`counted`), packets that found no entry (`missed`), and of the source's
-        table connections that began in a cell in use (`inherited`) and that broke
-        (`source_broken`).
+        Connections, those that broke, as the packets show (`broken`) and as the balancer counts
+        (`counted`), and packets that found no entry (`missed`).
     """
     pool, rng = BalancedPool(args, entries, seed), np.random.default_rng([seed, 1])
-    table, choices = CellTable(rng), args.servers * (args.accelerators + 1)
     open_now, begun = list(range(live)), live
-    renewed = round(live * args.renewed)
-    cells = cells_of(np.arange(live + args.changes * renewed)).tolist()
     homes = {number: pool.send(number, SYN) for number in open_now}
     broken = set()
-    for number in open_now:
-        table.open(number, cells[number], choices)
     for _ in range(args.changes):
         pool.change()
         for number in open_now:
             if pool.send(number, ACK) != homes[number]:
                 broken.add(number)
-            table.send(number, cells[number], choices)
-        for place in rng.choice(live, renewed, replace=False).tolist():
+        for place in rng.choice(live, round(live * args.renewed), replace=False).tolist():
             ended, open_now[place], begun = open_now[place], begun, begun + 1
             pool.send(ended, FIN)
-            table.end(ended, cells[ended], choices)
             homes[open_now[place]] = pool.send(open_now[place], SYN)
-            table.open(open_now[place], cells[open_now[place]], choices)
     counted = pool.counters()
     pool.close()
     return {
@@ -251,9 +174,49 @@ def run(args: Args, live: int, entries: int, seed: int) -> dict[str, int]:
         "broken": len(broken),
         "counted": counted["pcc_violations"],
         "missed": counted["missed"],
-        "inherited": table.inherited,
-        "source_broken": len(table.broken),
     }
+
+
+def run_source(args: Args, live: int, seed: int) -> dict[str, int]:
+    """Let connections live through changes in the source's table, in the twin.
+
+    Args:
+        args: The settings.
+        live: Connections that are open at a time, on average.
+        seed: Of everything.
+
+    Returns:
+        Connections that began (`connections`), in a cell in use (`inherited`), and those whose last
+        packet went elsewhere (`broken`).
+    """
+    devices = args.accelerators + 1
+    device = {"kind": "device", "workers": 65_536, "service": {"session": LIFE_S}}
+    twin = AcceleratorTwin(
+        {
+            "groups": [{"name": "s", "count": args.servers, "devices": [device] * devices}],
+            "applications": [{"name": "session", "demand": "exponential"}],
+            "agents": {"kind": "none"},
+            "connection_table": {},
+        }
+    )
+    rng = np.random.default_rng([seed, 2])
+    rules = [rule.name for rule in DEVICE_RULES.values() if rule.needs == "nothing"]
+    twin.reset([DeviceEpisode(seed, live / LIFE_S)])
+    found = {"connections": 0, "inherited": 0, "broken": 0}
+    steps = (FILLING + MEASURED) * args.changes
+    for number in range(1, steps + 1):
+        weights = rng.integers(0, 7, (1, args.servers, devices)).astype(np.float64)
+        weights[:, :, 0] += weights.sum(axis=2) == 0
+        server_rule = SERVER_RULES[rng.integers(len(SERVER_RULES))]
+        rule = rules[rng.integers(len(rules))]
+        twin.apply(DeviceCommands(rule, server_rule, weights))
+        twin.advance(int(number * LIFE_S / args.changes * 1e9))
+        seen = twin.read()
+        if number > FILLING * args.changes:
+            found["connections"] += int(seen.arrivals[0])
+            found["inherited"] += int(seen.inherited[0])
+            found["broken"] += int(seen.pcc_violations[0])
+    return found
 
 
 def verdict(rows: list[dict[str, Any]]) -> str:
@@ -277,20 +240,26 @@ def shares(rows: list[dict[str, Any]], name: str) -> str:
 
 
 def main(out: Path, args: Args | None = None) -> None:
-    """Run all sizes and print the table and the verdict."""
+    """Run all sizes and print the tables and the verdict."""
     args = args or Args()
     prepare_folder(out)
     found: list[dict[str, Any]] = []
-    print("live | entries | broken % | without an entry | source: inherited % | source: broken %")
+    print("live | entries | broken % | packets without an entry")
     for live in args.live:
         for entries in args.entries:
             rows = [run(args, live, entries, seed) for seed in range(args.seeds)]
             missed = sum(row["missed"] for row in rows)
-            figures = [shares(rows, name) for name in ("broken", "inherited", "source_broken")]
-            print(live, entries, figures[0], missed, *figures[1:], sep=" | ", flush=True)
+            print(live, entries, shares(rows, "broken"), missed, sep=" | ", flush=True)
             found += [{"live": live, "entries": entries, **row} for row in rows]
     print("E15, no broken connections while the table has room:", verdict(found))
-    results = {"runs": found, "verdict": verdict(found), "machine": machine()}
+    print("the source's table")
+    print("live | began in a cell in use % | broken %")
+    cells: list[dict[str, Any]] = []
+    for live in args.live:
+        rows = [run_source(args, live, seed) for seed in range(args.seeds)]
+        print(live, shares(rows, "inherited"), shares(rows, "broken"), sep=" | ", flush=True)
+        cells += [{"live": live, **row} for row in rows]
+    results = {"runs": found, "source": cells, "verdict": verdict(found), "machine": machine()}
     write_json(out / "results.json", results)
 
 

@@ -107,6 +107,24 @@ def test_weights_divide_requests_exactly_and_agents_report(pool: EmulatedDeviceP
     assert counters["strange"] == counters["unknown_device"] == 0
 
 
+def test_commands_are_one_policy_and_none_where_something_is_refused(
+    pool: EmulatedDevicePool,
+) -> None:
+    pool.reset([DeviceEpisode(3)])
+    policy = pool.running.block.policy
+    before = policy()
+    weights = np.array([[[0.0, 1.0], [2.0, 1.0]]])
+    pool.apply(DeviceCommands("dynamic-wrr", "lsq", weights))
+    after = policy()
+    assert after["sequence"] == before["sequence"] + 1
+    assert after["weight"][:2, :2].tolist() == [[0, 1], [2, 1]]
+    assert pool.running.rules_at(0) == {"lsq"}
+    with pytest.raises(ConfigError, match="weights"):
+        pool.apply(DeviceCommands("wrr", "ecmp", -weights))
+    assert policy()["sequence"] == after["sequence"]
+    assert pool.running.rules_at(0) == {"lsq"}
+
+
 @pytest.mark.timing
 def test_devices_do_the_work_that_is_chosen_for_them_and_report_in_time(
     pool: EmulatedDevicePool,
@@ -286,6 +304,7 @@ def test_what_only_the_twin_can_do_is_refused() -> None:
     for spec, options, field in (
         ({"preset": "accelerator-pool", "servers": 256}, {}, "devices"),
         (uneven, {}, "service"),
+        ({**POOL, "connection_table": {"cells": 50_000}}, {}, "connection_table"),
         (POOL, {"n_envs": 2}, "n_envs"),
         (POOL, {"transport": "sctp"}, "transport"),
         (POOL, {"work": "hard"}, "work"),

@@ -46,7 +46,7 @@ from dcgym.tasks.accelerators.protocol import (
     DeviceEpisode,
     DeviceState,
 )
-from dcgym.tasks.accelerators.rules import SERVER_RULES
+from dcgym.tasks.accelerators.rules import DEVICE_RULES, SERVER_RULES
 from dcgym.traffic.http.servers import CPUS
 
 __all__ = ["EmulatedDevicePool"]
@@ -69,7 +69,7 @@ class EmulatedDevicePool(EmulatedPod[DevicePod, DeviceRequests]):
     client without twice the pool's `latency_ns`, so that latencies are those of the clients; who
     served a request that nobody answered is not known (65535). `EVENT_RECORDS` have late_us and
     applied_us. Figures of `FIDELITY` hold ``agent_cpu_share`` and ``agent_cpu_share_max``, shares
-    of a core that an agent took, the mean and the largest, and ``pcc_violations``.
+    of a core that an agent took, the mean and the largest.
 
     Args:
         pool: What `make_pool_of_devices` takes, of at most 256 devices.
@@ -135,13 +135,22 @@ class EmulatedDevicePool(EmulatedPod[DevicePod, DeviceRequests]):
         self._load(running, draw_requests(self.pool, seed, rate_per_s, self.horizon_ns), seed)
         self._events.begin()
         running.begin_pools(self._events.eligible[None])
-        self._events.show_members(running)
-        self._apply_rules(running)
         configured = [[device.weight for device in group.devices] for group in self.pool.servers]
         weights = np.zeros((self.pool.n_servers, self.pool.n_devices))
         for row, own in zip(weights, configured, strict=True):
             row[: len(own)] = own
-        running.policy.set_weights(0, weights, self.pool.ring_slots)
+        device_rule, server_rule = self._rules
+        running.policy.set_policy(
+            0,
+            rule=DEVICE_RULES[device_rule].number,
+            threshold=self.pool.prt_threshold,
+            max_age_ns=self.pool.agents.max_age_ns or 0,
+            weights=weights,
+            ring_slots=self.pool.ring_slots,
+            members=self._events.members,
+        )
+        for writer in running.writers:
+            writer.set_rule(server_rule)
         self._counts.begin(running)
         running.costs.begin()
 
@@ -167,8 +176,10 @@ class EmulatedDevicePool(EmulatedPod[DevicePod, DeviceRequests]):
         if commands is NOTHING:
             return self._now_ns()
         device_rule, server_rule = self._rules
+        number = None
         if commands.device_rule is not None:
-            device_rule = check_device_rule(commands.device_rule, self.pool.agents).name
+            rule = check_device_rule(commands.device_rule, self.pool.agents)
+            device_rule, number = rule.name, rule.number
         if commands.server_rule is not None:
             server_rule = check_in("server_rule", commands.server_rule, SERVER_RULES)
             check_rule(server_rule, self._stations.scenario(), self._options)
@@ -179,20 +190,14 @@ class EmulatedDevicePool(EmulatedPod[DevicePod, DeviceRequests]):
         running = self._alive()
         if mask is not None and not np.all(mask):
             return self._now_ns()
-        if (device_rule, server_rule) != self._rules:
-            self._rules = device_rule, server_rule
-            self._apply_rules(running)
-        if weights is not None:
-            running.policy.set_weights(0, weights, self.pool.ring_slots)
+        self._rules = device_rule, server_rule
+        if number is not None or weights is not None:
+            # One call: no connection meets a new rule with old weights.
+            running.policy.set_policy(0, rule=number, weights=weights)
+        if commands.server_rule is not None:
+            for writer in running.writers:
+                writer.set_rule(server_rule)
         return self._now_ns()
-
-    def _apply_rules(self, running: DevicePod) -> None:
-        device_rule, server_rule = self._rules
-        rule = check_device_rule(device_rule, self.pool.agents)
-        max_age_ns = self.pool.agents.max_age_ns or 0
-        running.policy.set_rule(0, rule.number, self.pool.prt_threshold, max_age_ns)
-        for writer in running.writers:
-            writer.set_rule(server_rule)
 
     def _run_until(self, running: DevicePod, deadline_ns: int) -> int:
         native, target_ns = require(), deadline_ns - self._start_ns
@@ -215,9 +220,7 @@ class EmulatedDevicePool(EmulatedPod[DevicePod, DeviceRequests]):
 
     def _fidelity(self) -> Fidelity:
         found, running = super()._fidelity(), self._alive()
-        moved = running.counters(0)["pcc_violations"]
-        own = {**running.costs.figures(), "pcc_violations": moved}
-        return replace(found, figures={**found.figures, **own})
+        return replace(found, figures={**found.figures, **running.costs.figures()})
 
     _RECORDS: ClassVar[RecordMakers] = {
         FLOWS: EmulatedPod._finished,

@@ -30,6 +30,7 @@ class _Look:
         chosen: Requests that the balancer sent there.
         sent: Reports.
         lost: Reports that were lost.
+        pcc_violations: Connections that have lost their device.
     """
 
     time_ns: int
@@ -38,6 +39,7 @@ class _Look:
     chosen: FloatArray
     sent: int
     lost: int
+    pcc_violations: int
 
 
 class DeviceCounts:
@@ -79,9 +81,9 @@ class DeviceCounts:
         n, d = self._shape
         chosen = pod.block.connections()[:n, :d].astype(np.float64)
         sent, lost = pod.costs.counts()
-        return _Look(
-            now_ns, self._spread(busy_ns), self._spread(rows["rejected"]), chosen, sent, lost
-        )
+        moved = pod.counters(0)["pcc_violations"]
+        rejected = self._spread(rows["rejected"])
+        return _Look(now_ns, self._spread(busy_ns), rejected, chosen, sent, lost, moved)
 
     def read(
         self, pod: DevicePod, requests: DeviceRequests, start_ns: int, speed: FloatArray
@@ -105,6 +107,9 @@ class DeviceCounts:
             **requests.ended(elapsed_ns),
             "reports": np.array(now.sent + now.lost - before.sent - before.lost),
             "reports_lost": np.array(now.lost - before.lost),
+            # An entry names its connection in full.
+            "inherited": np.array(0),
+            "pcc_violations": np.array(now.pcc_violations - before.pcc_violations),
             "utilisation": np.clip((now.busy_ns - before.busy_ns) / whole_ns, 0, 1),
             # Of each request its mean: what it asks for is not in its packets.
             "offered": work_ns / whole_ns,

@@ -80,7 +80,8 @@ class DeviceEvents:
         for home in self._pool.targets(event):
             self._apply(event, home, pod)
         if event.kind in ("add-device", "remove-device"):
-            self.show_members(pod)
+            pod.policy.set_policy(0, members=self.members)
+            pod.set_eligible(self.eligible[None])
         done_ns = time.monotonic_ns()
         self.records.append(
             event.record()
@@ -89,15 +90,6 @@ class DeviceEvents:
                 "applied_us": (done_ns - began_ns) / 1e3,
             }
         )
-
-    def show_members(self, pod: DevicePod) -> None:
-        """Tell the balancer which devices take new requests.
-
-        Args:
-            pod: Where.
-        """
-        pod.policy.set_members(0, self.members)
-        pod.set_eligible(self.eligible[None])
 
     def _apply(self, event: DeviceEvent, home: tuple[int, int], pod: DevicePod) -> None:
         station = self._station[home]

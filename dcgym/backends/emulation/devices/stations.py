@@ -45,14 +45,17 @@ class Stations:
         """Refuse what only the twin can serve.
 
         Raises:
-            ConfigError: There are too many stations, or applications that a device does not serve
-                at one speed.
+            ConfigError: There are too many stations, applications that a device does not serve at
+                one speed, or another connection table than the balancer's.
         """
         check_int("scenario.groups, devices", len(self.homes), 1, SERVERS)
         for group in self.pool.groups:
             for device in group.devices:
                 self._check_speed(device)
         self.threshold_ns()
+        cells = self.pool.connection_table.cells
+        if cells:
+            raise ConfigError("connection_table.cells", cells, "0 here: cells are a twin's")
 
     def _check_speed(self, device: Device) -> None:
         ratios = [

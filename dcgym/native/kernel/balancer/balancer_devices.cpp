@@ -38,6 +38,27 @@ uint8_t bits_of(const std::vector<uint32_t> &devices) {
     return static_cast<uint8_t>(bits);
 }
 
+void fill_members(DevicePolicy &policy, const Members &members) {
+    policy.present.fill(1);
+    for (const auto &[server, devices] : members) {
+        check_range("server", server, 0, DCGYM_LB_SERVERS - 1);
+        policy.present[server] = bits_of(devices);
+    }
+}
+
+void fill_weights(DevicePolicy &policy, const DeviceWeights &weights) {
+    check_range("servers of weights", weights.n_servers, 1, DCGYM_LB_SERVERS);
+    check_range("devices of weights", weights.n_devices, 1, DCGYM_DEVICES);
+    for (size_t i = 0; i < weights.n_servers * weights.n_devices; i++)
+        if (!std::isfinite(weights.values[i]) || weights.values[i] < 0)
+            throw_config_error("weights", std::to_string(weights.values[i]),
+                               "finite and 0 or more");
+    policy.weight = {};
+    for (size_t server = 0; server < weights.n_servers; server++)
+        std::copy_n(weights.values + server * weights.n_devices, weights.n_devices,
+                    policy.weight[server].begin());
+}
+
 uint32_t slots_of(const DevicePolicy &policy, uint32_t server, Slots &slots) {
     std::array<double, DCGYM_DEVICES> weight{};
     for (uint32_t d = 0; d < DCGYM_DEVICES; d++)
@@ -80,45 +101,21 @@ dcgym_lb_devices &BalancerDevices::devices(uint32_t vip) const {
     return reinterpret_cast<dcgym_lb_devices *>(mapping_->data())[vip];
 }
 
-DevicePolicy &BalancerDevices::policy(uint32_t vip) {
+void BalancerDevices::set_policy(uint32_t vip, const DeviceChange &change) {
     devices(vip);
-    return policies_[vip];
-}
-
-void BalancerDevices::set_rule(uint32_t vip, uint32_t rule, uint32_t threshold,
-                               uint64_t max_age_ns) {
-    check_range("rule", rule, 0, DCGYM_N_DEVICE_RULES - 1);
-    check_range("threshold", threshold, 1, DCGYM_FULL_LOAD);
-    policy(vip).rule = rule;
-    policy(vip).threshold = threshold;
-    policy(vip).max_age_ns = max_age_ns;
-    publish(vip);
-}
-
-void BalancerDevices::set_members(uint32_t vip, const Members &members) {
-    std::array<uint8_t, DCGYM_LB_SERVERS> present{};
-    present.fill(1);
-    for (const auto &[server, devices] : members) {
-        check_range("server", server, 0, DCGYM_LB_SERVERS - 1);
-        present[server] = bits_of(devices);
-    }
-    policy(vip).present = present;
-    publish(vip);
-}
-
-void BalancerDevices::set_weights(uint32_t vip, const double *weights, size_t n_servers,
-                                  size_t n_devices, uint32_t ring_slots) {
-    check_range("servers of weights", n_servers, 1, DCGYM_LB_SERVERS);
-    check_range("devices of weights", n_devices, 1, DCGYM_DEVICES);
-    check_range("ring_slots", ring_slots, DCGYM_DEVICES, DCGYM_RING_SLOTS);
-    for (size_t i = 0; i < n_servers * n_devices; i++)
-        if (!std::isfinite(weights[i]) || weights[i] < 0)
-            throw_config_error("weights", std::to_string(weights[i]), "finite and 0 or more");
-    DevicePolicy &changed = policy(vip);
-    changed.ring_slots = ring_slots;
-    changed.weight = {};
-    for (size_t server = 0; server < n_servers; server++)
-        std::copy_n(weights + server * n_devices, n_devices, changed.weight[server].begin());
+    DevicePolicy policy = policies_[vip];
+    policy.rule = change.rule.value_or(policy.rule);
+    policy.threshold = change.threshold.value_or(policy.threshold);
+    policy.max_age_ns = change.max_age_ns.value_or(policy.max_age_ns);
+    policy.ring_slots = change.ring_slots.value_or(policy.ring_slots);
+    check_range("rule", policy.rule, 0, DCGYM_N_DEVICE_RULES - 1);
+    check_range("threshold", policy.threshold, 1, DCGYM_FULL_LOAD);
+    check_range("ring_slots", policy.ring_slots, DCGYM_DEVICES, DCGYM_RING_SLOTS);
+    if (change.weights)
+        fill_weights(policy, *change.weights);
+    if (change.members)
+        fill_members(policy, *change.members);
+    policies_[vip] = policy;
     publish(vip);
 }
 

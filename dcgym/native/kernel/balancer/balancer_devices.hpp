@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "balancer_devices.h"
@@ -27,24 +28,36 @@ struct DevicePolicy {
 
 using Members = std::map<uint32_t, std::vector<uint32_t>>; // devices by server
 
+// Row-major weights of 0 or more, by server number; what is missing is 0.
+struct DeviceWeights {
+    const double *values;
+    size_t n_servers;
+    size_t n_devices;
+};
+
+// What changes of a policy; the rest stays.
+struct DeviceChange {
+    std::optional<uint32_t> rule;
+    std::optional<uint32_t> threshold;
+    std::optional<uint64_t> max_age_ns;
+    std::optional<DeviceWeights> weights;
+    std::optional<uint32_t> ring_slots;
+    std::optional<Members> members; // servers that are not named have their processors alone
+};
+
 // One writer a balancer: two would publish the same sequence.
 class BalancerDevices {
   public:
     BalancerDevices(int device_map_fd, uint32_t n_vips);
 
-    // Each takes effect with the next new connection, whole; the others stay on their devices.
-    void set_rule(uint32_t vip, uint32_t rule, uint32_t threshold, uint64_t max_age_ns);
-    // Servers that are not named have their processors alone.
-    void set_members(uint32_t vip, const Members &members);
-    // n_servers rows of n_devices weights of 0 or more, by server number; what is missing is 0.
-    void set_weights(uint32_t vip, const double *weights, size_t n_servers, size_t n_devices,
-                     uint32_t ring_slots);
+    // All that is named takes effect with the same new connection, or is refused and nothing does.
+    // Connections stay on their devices.
+    void set_policy(uint32_t vip, const DeviceChange &change);
 
     dcgym_lb_devices &devices(uint32_t vip) const;
 
   private:
     DevicePolicy in_force(uint32_t vip) const;
-    DevicePolicy &policy(uint32_t vip);
     void publish(uint32_t vip);
 
     uint32_t n_vips_;

@@ -5,6 +5,8 @@
 #include <pybind11/stl.h>
 
 #include <cstddef>
+#include <optional>
+#include <utility>
 
 #include "balancer_devices.hpp"
 #include "common/bpf_object.hpp"
@@ -16,15 +18,22 @@ namespace py = pybind11;
 namespace {
 
 using dcgym::BalancerDevices;
-using DeviceWeights = py::array_t<double, py::array::c_style | py::array::forcecast>;
+using dcgym::DeviceChange;
+using Weights = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
-void set_device_weights(BalancerDevices &devices, uint32_t vip, const DeviceWeights &weights,
-                        uint32_t ring_slots) {
-    if (weights.ndim() != 2)
-        dcgym::throw_config_error("weights", std::to_string(weights.ndim()) + " dimensions",
-                                  "servers and devices");
-    devices.set_weights(vip, weights.data(), static_cast<size_t>(weights.shape(0)),
-                        static_cast<size_t>(weights.shape(1)), ring_slots);
+void set_policy(BalancerDevices &devices, uint32_t vip, std::optional<uint32_t> rule,
+                std::optional<uint32_t> threshold, std::optional<uint64_t> max_age_ns,
+                const std::optional<Weights> &weights, std::optional<uint32_t> ring_slots,
+                std::optional<dcgym::Members> members) {
+    DeviceChange change{rule, threshold, max_age_ns, {}, ring_slots, std::move(members)};
+    if (weights) {
+        if (weights->ndim() != 2)
+            dcgym::throw_config_error("weights", std::to_string(weights->ndim()) + " dimensions",
+                                      "servers and devices");
+        change.weights = {weights->data(), static_cast<size_t>(weights->shape(0)),
+                          static_cast<size_t>(weights->shape(1))};
+    }
+    devices.set_policy(vip, change);
 }
 
 #define OFFSET(type, field) py::arg(#field) = offsetof(type, field)
@@ -68,15 +77,17 @@ void bind_balancer_devices(py::module_ &module) {
         "Writes how a balancer chooses between the devices of a server, through mapped memory; "
         "one writer a balancer.")
         .def(py::init<int, uint32_t>(), py::arg("device_map_fd"), py::arg("n_vips"))
-        .def("set_rule", &BalancerDevices::set_rule, py::arg("vip"), py::arg("rule"),
-             py::arg("threshold") = DCGYM_FULL_LOAD, py::arg("max_age_ns") = 0,
-             "Choose by a rule of device_rules.h, by its number, from the next new connection on. "
-             "The threshold is that of prt, in per cent; older reports count as none, 0 for never.")
-        .def("set_members", &BalancerDevices::set_members, py::arg("vip"), py::arg("members"),
-             "Name the devices that take new connections, by server; 0 is the processors, which "
-             "servers that are not named have alone. Existing connections stay.")
-        .def("set_weights", &set_device_weights, py::arg("vip"), py::arg("weights"),
-             py::arg("ring_slots") = DCGYM_RING_SLOTS,
-             "Replace the weights, a row a server number and a column a device, each 0 or more; "
-             "only ratios count. A ring has so many slots at most.");
+        .def(
+            "set_policy", &set_policy, py::arg("vip"), py::kw_only(), py::arg("rule") = py::none(),
+            py::arg("threshold") = py::none(), py::arg("max_age_ns") = py::none(),
+            py::arg("weights") = py::none(), py::arg("ring_slots") = py::none(),
+            py::arg("members") = py::none(),
+            "Change how the devices of a VIP's servers are chosen, from the next new connection "
+            "on; what is None stays, and so do connections. All takes effect at once; where "
+            "something is refused, nothing does. rule: a number of device_rules.h; threshold: that "
+            "of prt, in per cent; max_age_ns: older reports count as none, 0 for never; weights: a "
+            "row a server number and a column a device, each 0 or more, of which ratios alone "
+            "count; ring_slots: the most that a ring has; members: the devices that take new "
+            "connections, by server; 0 is the processors, which servers that are not named have "
+            "alone.");
 }

@@ -94,8 +94,7 @@ void bind_accelerators(pybind11::module_ &module) {
         .def("advance", &Twin::advance, "until_ns"_a)
         .def("read", &Twin::read, "mask"_a)
         .def("records", &Twin::records, "env"_a)
-        .def("under_way", &Twin::under_way, "env"_a)
-        .def("events", &Twin::events, "env"_a);
+        .def("under_way", &Twin::under_way, "env"_a);
     module.attr("DEVICES") = DCGYM_DEVICES;
     module.attr("RING_SLOTS") = DCGYM_RING_SLOTS;
     module.def("device_ring", &ring_of, "weights"_a, "limit"_a);

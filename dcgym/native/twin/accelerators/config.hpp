@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "connection_cells.hpp"
 #include "core/request_source.hpp"
 #include "device_rules.h"
 
@@ -61,6 +62,7 @@ struct Config : RequestWorkload {
     uint32_t threshold; // of prt, per cent
     int64_t max_age_ns;
     uint32_t ring_slots;
+    CellConfig connection_table;
     std::vector<ScheduledChange> changes;
     size_t record_limit;
 };

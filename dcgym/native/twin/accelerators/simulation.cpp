@@ -22,9 +22,10 @@ Simulation::Simulation(std::shared_ptr<const Config> config)
 
 void Simulation::reset(uint64_t seed, double rate_per_s) {
     now_ns_ = 0;
-    events_ = ticks_ = 0;
+    ticks_ = 0;
     next_change_ = 0;
     departures_.clear();
+    cells_.reset(config_->connection_table);
     reports_.clear();
     batches_.clear();
     seconds_.clear();
@@ -122,7 +123,6 @@ void Simulation::advance(int64_t until_ns, Interrupt &call) {
         if (at_ns > until_ns)
             break;
         now_ns_ = at_ns;
-        events_++;
         // At the same time: ends, changes and agents, then arrivals.
         if (at_ns == departure_ns)
             depart();
@@ -191,11 +191,33 @@ uint32_t Simulation::choose(uint64_t hash) {
     return server * static_cast<uint32_t>(devices) + device;
 }
 
+// Where the table of connections sends its first packet, or else the rules.
+uint32_t Simulation::place(Request &request, uint64_t hash) {
+    if (!cells_.is_on())
+        return choose(hash);
+    request.connection = crc16(hash);
+    const uint32_t known = cells_.find(request.connection);
+    if (known != ConnectionCells::nobody) {
+        interval_.inherited++;
+        return known;
+    }
+    const uint32_t number = choose(hash);
+    if (number != DCGYM_NO_SERVER)
+        cells_.keep(request.connection, number);
+    return number;
+}
+
+// Its last packet, which comes when it is answered or given up.
+void Simulation::leave(const Request &request, uint32_t device) {
+    interval_.pcc_violations += cells_.find(request.connection) != device;
+    cells_.free(request.connection);
+}
+
 void Simulation::arrive() {
     uint64_t hash = 0;
-    const Request request = source_.come(now_ns_, hash);
+    Request request = source_.come(now_ns_, hash);
     interval_.arrivals++;
-    const uint32_t number = choose(hash);
+    const uint32_t number = place(request, hash);
     if (number == DCGYM_NO_SERVER) {
         interval_.lost++;
         return;
@@ -252,6 +274,8 @@ void Simulation::depart() {
 
 void Simulation::end(const Request &request, uint32_t device, Outcome outcome) {
     ongoing_[device / devices]--;
+    if (cells_.is_on())
+        leave(request, device);
     if (outcome == Outcome::completed) {
         interval_.completed++;
         interval_.latencies_ns.push_back(now_ns_ - request.arrival_ns + 2 * config_->latency_ns);

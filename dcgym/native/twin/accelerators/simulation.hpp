@@ -13,6 +13,7 @@
 
 #include "alias.h"
 #include "config.hpp"
+#include "connection_cells.hpp"
 #include "core/random.hpp"
 #include "departures.hpp"
 #include "device.hpp"
@@ -42,6 +43,8 @@ struct Record {
 struct Interval {
     uint64_t arrivals = 0, completed = 0, dropped = 0, lost = 0;
     uint64_t reports = 0, reports_lost = 0;
+    // Of a table of cells: connections that began in one in use, and that lost theirs.
+    uint64_t inherited = 0, pcc_violations = 0;
     int64_t since_ns = 0;
     std::vector<int64_t> latencies_ns;
 };
@@ -59,7 +62,6 @@ class Simulation {
     void advance(int64_t until_ns, Interrupt &call);
 
     int64_t now_ns() const { return now_ns_; }
-    uint64_t events() const { return events_; }
     // Brings the integrals over time up to now.
     void integrate();
     Interval &interval() { return interval_; }
@@ -124,6 +126,8 @@ class Simulation {
     void arrive();
     bool looks_at_reports() const;
     uint32_t choose(uint64_t hash);
+    uint32_t place(Request &request, uint64_t hash);
+    void leave(const Request &request, uint32_t device);
     InService serve(uint32_t device, const Request &request);
     void plan_others();
     void handle_other();
@@ -152,13 +156,14 @@ class Simulation {
     std::shared_ptr<const Config> config_;
     size_t servers_;
     int64_t now_ns_ = 0;
-    uint64_t events_ = 0, ticks_ = 0;
+    uint64_t ticks_ = 0;
     uint32_t server_rule_ = DCGYM_RULE_ECMP, device_rule_ = DCGYM_DEVICE_RULE_SERVER_ONLY;
     RequestSource source_;
     Splitmix losses_;
     int64_t next_other_ns_ = 0; // of changes and agents
     size_t next_change_ = 0;
     Departures departures_;
+    ConnectionCells cells_;
     std::vector<Agent> agents_; // periodic ones: server * `devices` + device
     std::vector<Sample> samples_;
     std::vector<Fifo<Moment>> history_; // the same, where reports are made when somebody looks

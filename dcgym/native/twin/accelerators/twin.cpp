@@ -55,6 +55,14 @@ AgentConfig agents_of(const py::dict &plain, size_t applications) {
     return agents;
 }
 
+CellConfig cells_of(const py::dict &plain) {
+    const CellConfig found{plain["cells"].cast<uint32_t>(), plain["bloom_bits"].cast<uint32_t>(),
+                           plain["bloom_hashes"].cast<uint32_t>()};
+    if (found.bloom_bits && !found.bloom_hashes)
+        throw py::value_error("connection_table: hashes of the filter");
+    return found;
+}
+
 std::vector<ScheduledChange> changes_of(const py::dict &config, size_t servers) {
     using Row = std::tuple<int64_t, uint8_t, std::vector<uint32_t>, double>;
     std::vector<ScheduledChange> changes;
@@ -76,6 +84,7 @@ std::shared_ptr<const Config> read_config(const py::dict &plain) {
     config->threshold = plain["threshold"].cast<uint32_t>();
     config->max_age_ns = plain["max_age_ns"].cast<int64_t>();
     config->ring_slots = std::min<uint32_t>(plain["ring_slots"].cast<uint32_t>(), DCGYM_RING_SLOTS);
+    config->connection_table = cells_of(plain["connection_table"].cast<py::dict>());
     config->changes = changes_of(plain, config->servers.size());
     config->record_limit = plain["record_limit"].cast<size_t>();
     return config;
@@ -102,19 +111,20 @@ double mean(const std::vector<int64_t> &values) {
 struct Observation {
     Observation(size_t envs, size_t servers)
         : n(servers * devices), time({envs}), arrivals({envs}), completed({envs}), failed({envs}),
-          lost({envs}), reports({envs}), reports_lost({envs}), latency_mean({envs}),
-          latency_p50({envs}), latency_p99({envs}), utilisation({envs, servers, devices}),
-          offered({envs, servers, devices}), share({envs, servers, devices}),
-          queue({envs, servers, devices}), chosen({envs, servers, devices}),
-          dropped({envs, servers, devices}), load({envs, servers, devices}),
-          busy({envs, servers, devices}), age({envs, servers, devices}),
-          present({envs, servers, devices}) {}
+          lost({envs}), reports({envs}), reports_lost({envs}), inherited({envs}),
+          pcc_violations({envs}), latency_mean({envs}), latency_p50({envs}), latency_p99({envs}),
+          utilisation({envs, servers, devices}), offered({envs, servers, devices}),
+          share({envs, servers, devices}), queue({envs, servers, devices}),
+          chosen({envs, servers, devices}), dropped({envs, servers, devices}),
+          load({envs, servers, devices}), busy({envs, servers, devices}),
+          age({envs, servers, devices}), present({envs, servers, devices}) {}
 
     void fill(size_t env, Simulation &simulation);
     py::dict dict() const;
 
     size_t n;
     Column<int64_t> time, arrivals, completed, failed, lost, reports, reports_lost;
+    Column<int64_t> inherited, pcc_violations;
     Column<double> latency_mean, latency_p50, latency_p99;
     Column<double> utilisation, offered, share;
     Column<int64_t> queue, chosen, dropped, load, busy, age;
@@ -133,6 +143,8 @@ void Observation::fill(size_t env, Simulation &simulation) {
     lost.data[env] = static_cast<int64_t>(interval.lost);
     reports.data[env] = static_cast<int64_t>(interval.reports);
     reports_lost.data[env] = static_cast<int64_t>(interval.reports_lost);
+    inherited.data[env] = static_cast<int64_t>(interval.inherited);
+    pcc_violations.data[env] = static_cast<int64_t>(interval.pcc_violations);
     latency_mean.data[env] = mean(interval.latencies_ns);
     latency_p50.data[env] = quantile(interval.latencies_ns, 0.5);
     latency_p99.data[env] = quantile(interval.latencies_ns, 0.99);
@@ -164,6 +176,8 @@ py::dict Observation::dict() const {
                     {key<"lost">(), lost.array},
                     {key<"reports">(), reports.array},
                     {key<"reports_lost">(), reports_lost.array},
+                    {key<"inherited">(), inherited.array},
+                    {key<"pcc_violations">(), pcc_violations.array},
                     {key<"latency_mean_ns">(), latency_mean.array},
                     {key<"latency_p50_ns">(), latency_p50.array},
                     {key<"latency_p99_ns">(), latency_p99.array},

@@ -34,7 +34,6 @@ class Twin {
     py::dict read(const Mask &mask);
     py::array records(size_t env);
     py::array under_way(size_t env) const;
-    uint64_t events(size_t env) const { return simulations_.at(env).events(); }
 
   private:
     void for_each(const std::function<void(size_t, Interrupt &)> &work);

@@ -22,7 +22,7 @@ void RequestSource::plan(int64_t now_ns) {
 Request RequestSource::come(int64_t now_ns, uint64_t &hash) {
     Splitmix own(stream_seed(seed_, request_stream, number_));
     hash = own.next();
-    Request request{number_++, now_ns, 0, 0};
+    Request request{number_++, now_ns};
     const std::vector<RequestApplication> &applications = workload_->applications;
     double left = applications.size() > 1 ? own.uniform() : 0;
     while (request.application + 1U < applications.size() &&

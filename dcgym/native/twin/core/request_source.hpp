@@ -28,6 +28,7 @@ struct Request {
     int64_t arrival_ns = 0; // at the device
     double demand = 0;      // of mean 1
     uint16_t application = 0;
+    uint16_t connection = 0; // hash of it in a table of cells
 };
 
 // Time of service in whole nanoseconds.
