@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -235,7 +236,7 @@ def _plain(pool: AcceleratorPool) -> dict[str, object]:
         "threshold": pool.prt_threshold,
         "max_age_ns": pool.agents.max_age_ns or 0,
         "ring_slots": pool.ring_slots,
-        "connection_table": pool.connection_table.to_dict(),
+        "connection_table": asdict(pool.connection_table),
         "events": [_event(pool, event) for event in pool.events],
     }
 

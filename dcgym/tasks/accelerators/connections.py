@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from dcgym.config import check_int, read_numbers
-from dcgym.tasks.balancing.fields import Plain, build, parse_fields
 
 __all__ = ["EXACT", "ConnectionTable"]
 
 MOST_CELLS = 2**20
-MOST_BLOOM_BITS = 2**30
+# Hashes have 16 bits: a larger filter would tell them apart no better.
+MOST_BLOOM_BITS = 2**24
 MOST_BLOOM_HASHES = 16
 
 
@@ -42,22 +42,6 @@ class ConnectionTable:
         check_int("connection_table.cells", self.cells, 0, MOST_CELLS)
         check_int("connection_table.bloom_bits", self.bloom_bits, 0, MOST_BLOOM_BITS)
         check_int("connection_table.bloom_hashes", self.bloom_hashes, 1, MOST_BLOOM_HASHES)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the table as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Plain) -> ConnectionTable:
-        """Build a table from plain data.
-
-        Args:
-            data: The fields.
-
-        Raises:
-            ConfigError: A field is unknown or not allowed.
-        """
-        return build(cls, parse_fields(data, cls, "connection_table"))
 
 
 EXACT = ConnectionTable(cells=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,7 @@ from dcgym.tasks.balancing.fields import (
     build,
     check_items,
     check_unique,
+    parse_fields,
     parse_rows,
 )
 from dcgym.tasks.common.events import check_order
@@ -327,7 +328,7 @@ class AcceleratorPool:
             "requests": self.requests,
             "prt_threshold": self.prt_threshold,
             "ring_slots": self.ring_slots,
-            "connection_table": self.connection_table.to_dict(),
+            "connection_table": asdict(self.connection_table),
             "events": [event.to_dict() for event in self.events],
         }
 
@@ -347,13 +348,12 @@ class AcceleratorPool:
         fields["groups"] = tuple(DeviceGroup.from_dict(row) for row in groups)
         rows = parse_rows(data, "applications", "pool")
         fields["applications"] = tuple(DeviceApplication.from_dict(row) for row in rows)
-        parts = {"agents": Agents.from_dict, "connection_table": ConnectionTable.from_dict}
-        for name, read in parts.items():
+        for name, kind in (("agents", Agents), ("connection_table", ConnectionTable)):
             if name in data:
                 part = data[name]
                 if not isinstance(part, Mapping):
                     raise ConfigError(f"pool.{name}", part, "a mapping")
-                fields[name] = read(part)
+                fields[name] = build(kind, parse_fields(part, kind, name))
         if "gaps" in data:
             fields["gaps"] = read_shape(data["gaps"], "pool.gaps")
         if "events" in data:

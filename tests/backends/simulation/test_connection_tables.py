@@ -10,6 +10,7 @@ import pytest
 
 from dcgym.backends.records import FLOWS
 from dcgym.backends.simulation import AcceleratorTwin
+from dcgym.native import require
 from dcgym.tasks.accelerators.protocol import DeviceCommands, DeviceEpisode
 
 pytestmark = pytest.mark.simulation
@@ -35,6 +36,11 @@ def run(
     twin.apply(DeviceCommands(device_rule="device-ecmp"))
     twin.advance(int(until_s * S))
     return twin
+
+
+def test_hashes_are_those_of_the_source() -> None:
+    # The check value of CRC-16/ARC, P4's crc16.
+    assert require("_simulation").crc16(b"123456789") == 0xBB3D
 
 
 def test_one_cell_by_hand() -> None:

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "connection_cells.hpp"
 #include "device_ring.h"
 #include "twin.hpp"
 
@@ -97,6 +98,7 @@ void bind_accelerators(pybind11::module_ &module) {
         .def("under_way", &Twin::under_way, "env"_a);
     module.attr("DEVICES") = DCGYM_DEVICES;
     module.attr("RING_SLOTS") = DCGYM_RING_SLOTS;
+    module.def("crc16", &dcgym::twin::accelerators::crc16, "bytes"_a);
     module.def("device_ring", &ring_of, "weights"_a, "limit"_a);
     module.def("choose_devices", &choose_devices, "rule"_a, "known"_a, "ring"_a, "threshold"_a,
                "max_age_ns"_a, "now_ns"_a, "seed"_a, "count"_a);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "core/random.hpp"
@@ -67,12 +68,11 @@ class ConnectionCells {
     std::vector<bool> bloom_;
 };
 
-// CRC-16/ARC, P4's `crc16`, of the bytes of a five-tuple's digest: as even over 16 bits as they
-// are.
-inline uint16_t crc16(uint64_t digest) {
+// CRC-16/ARC, P4's `crc16`.
+inline uint16_t crc16(std::string_view bytes) {
     uint32_t crc = 0;
-    for (uint32_t byte = 0; byte < sizeof(digest); byte++) {
-        crc ^= digest >> 8 * byte & 0xff;
+    for (const char byte : bytes) {
+        crc ^= static_cast<uint8_t>(byte);
         for (uint32_t i = 0; i < 8; i++)
             crc = crc >> 1 ^ (crc & 1 ? 0xa001U : 0);
     }

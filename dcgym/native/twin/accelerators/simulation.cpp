@@ -195,7 +195,8 @@ uint32_t Simulation::choose(uint64_t hash) {
 uint32_t Simulation::place(Request &request, uint64_t hash) {
     if (!cells_.is_on())
         return choose(hash);
-    request.connection = crc16(hash);
+    // Of the five-tuple's digest: the twin has no addresses.
+    request.connection = crc16({reinterpret_cast<const char *>(&hash), sizeof(hash)});
     const uint32_t known = cells_.find(request.connection);
     if (known != ConnectionCells::nobody) {
         interval_.inherited++;
