@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import mmap
+import os
 import struct
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
 
+from dcgym.backends.emulation.devices.agent_costs import AgentCosts
 from dcgym.backends.emulation.emulator import agent_program as agent
 from dcgym.backends.emulation.wire.device_messages import AGENT_DTYPE
 from dcgym.traffic.http.servers import SERVER_DTYPE
@@ -39,7 +46,41 @@ def test_rows_are_those_of_servers_and_of_the_environment() -> None:
         ("busy_ns", 11),
     ):
         assert names[position] == name
-    assert AGENT_DTYPE.itemsize == 64 and agent.SHOWN.size == 16
+    assert AGENT_DTYPE.itemsize == 8 * agent.SHOWN_WORDS
+
+
+SENDER = """
+import json, sys
+from dcgym.backends.emulation.emulator.agent_program import Agent
+
+class Sender(Agent):
+    def put(self, report):
+        pass
+    def run(self):
+        while True:
+            self.send(b"")
+
+Sender(json.loads(sys.argv[1])).run()
+"""
+
+
+def test_counts_never_fall_before_the_eyes_of_a_reader() -> None:
+    shown_fd, enough = os.memfd_create("dcgym-agents"), 100_000
+    os.ftruncate(shown_fd, 2 * AGENT_DTYPE.itemsize)
+    told = {"server": 0, "device": 1, "number": 1, "seed": 1, "loss": 0.5, "delay_ns": 0}
+    command = [sys.executable, "-c", SENDER, json.dumps({**told, "shown_fd": shown_fd})]
+    costs = AgentCosts(mmap.mmap(shown_fd, 0, prot=mmap.PROT_READ), [])
+    before, deadline_s = (0, 0), time.monotonic() + 60
+    with subprocess.Popen(command, pass_fds=(shown_fd,)) as process:
+        try:
+            while min(before) < enough and time.monotonic() < deadline_s:
+                now = costs.counts()
+                assert now[0] >= before[0] and now[1] >= before[1]
+                before = now
+        finally:
+            process.kill()
+    os.close(shown_fd)
+    assert min(before) >= enough
 
 
 REQUEST = Packet(port=40000, to_port=80, protocol=UDP, body=b"GET / HTTP/1.1\r\n\r\n")

@@ -34,7 +34,7 @@ FULL_LOAD, MOST_QUEUE, MOST_SEQUENCE = 100, 0xFFFF, 0xFFFFFFFF
 HEADER = struct.Struct("!6BHI")
 MESSAGE = struct.Struct("!HBBHHQQIBBH")
 ROW = struct.Struct("<IIIHHQQQQQQQ")  # dcgym_http_server of http.h
-SHOWN = struct.Struct("<QQ")  # AGENT_DTYPE of dcgym.backends.emulation.wire.device_messages
+SHOWN_WORDS = 8  # AGENT_DTYPE of dcgym.backends.emulation.wire.device_messages
 
 ETH_P_ALL, ETH_P_IP, ETH_BYTES = 0x0003, 0x0800, 14
 PACKET_OUTGOING = 4  # linux/if_packet.h
@@ -66,7 +66,7 @@ class Agent(ABC):
         delay_ns = int(settings["delay_ns"])
         self._delay_ns = delay_ns if delay_ns >= LEAST_DELAY_NS else 0
         self.held: collections.deque[tuple[int, bytes]] = collections.deque()
-        self._shown = mmap.mmap(int(settings["shown_fd"]), 0)
+        self._shown = memoryview(mmap.mmap(int(settings["shown_fd"]), 0)).cast("Q")
         signal.signal(signal.SIGUSR1, self._begin)
 
     def _begin(self, *_: object) -> None:
@@ -107,8 +107,10 @@ class Agent(ABC):
         """Watch and report for ever."""
 
     def show(self) -> None:
-        """Show how many reports were sent and lost; a sum of both is whole by itself."""
-        SHOWN.pack_into(self._shown, int(self.settings["number"]) * 64, self._sent, self._lost)
+        """Show how many reports were sent and lost."""
+        # Word by word: `struct` clears them first, and a reader would see counts fall.
+        at = int(self.settings["number"]) * SHOWN_WORDS
+        self._shown[at], self._shown[at + 1] = self._sent, self._lost
 
     def next_sequence(self) -> int:
         """Return the number of the next report; 0 would say that it has none."""
