@@ -29,6 +29,7 @@ from dcgym.suites.reports.layout import (
 )
 from dcgym.suites.reports.numbers import spread_of, written
 from dcgym.suites.results import Records, run_name
+from dcgym.suites.samples import how_many
 from dcgym.suites.scores import SCORES_FILE
 from dcgym.suites.verdicts import VERDICTS_FILE
 
@@ -141,7 +142,7 @@ def print_sweep(records: Records) -> None:
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     for heading in [*(path.replace(".", "\n", 1) for path in paths), "policy"]:
         table.add_column(heading, no_wrap=True)
-    table.add_column("runs", justify="right")
+    table.add_column("seeds", justify="right")
     for column in columns:
         table.add_column(column.heading, justify="right")
     table.add_column("fidelity", no_wrap=True)
@@ -150,7 +151,7 @@ def print_sweep(records: Records) -> None:
         for policy in policies_of(point.records):
             runs = runs_of(point.records, policy)
             cells = _cells(runs, columns)
-            table.add_row(*values, policy, str(len(runs)), *cells, _fidelity(runs))
+            table.add_row(*values, policy, how_many(runs), *cells, _fidelity(runs))
         table.add_section()
     print_with_reasons(table, records)
 
@@ -173,13 +174,13 @@ def _print_scenario(title: str, records: Records) -> None:
 
 def _tall(title: str, records: Records, width: int) -> list[Table]:
     """Return metrics downwards and policies across, in as many tables as the width needs."""
-    texts = ["runs", *metric_titles(records), "fidelity", "training"]
+    texts = ["seeds", *metric_titles(records), "fidelity", "training"]
     found: dict[str, list[str]] = {}
     for policy, written_cells in metric_cells(records).items():
         runs = runs_of(records, policy)
         cells = [f"{mean} [dim]{note}[/]" if note else mean for mean, note in written_cells]
         training = "\n".join(describe_training(runs))
-        found[policy] = [str(len(runs)), *cells, _fidelity(runs), training]
+        found[policy] = [how_many(runs), *cells, _fidelity(runs), training]
     lines = {policy: [policy, *"\n".join(cells).split("\n")] for policy, cells in found.items()}
     widths = {
         policy: 2 + max(Text.from_markup(line).cell_len for line in own)
@@ -202,7 +203,7 @@ def _tall(title: str, records: Records, width: int) -> list[Table]:
 def _wide(title: str, records: Records) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("policy")
-    table.add_column("runs", justify="right")
+    table.add_column("seeds", justify="right")
     columns = layout_of(records).columns
     for column in columns:
         table.add_column(column.heading, justify="right")
@@ -212,7 +213,7 @@ def _wide(title: str, records: Records) -> Table:
         runs = runs_of(records, policy)
         cells = _cells(runs, columns)
         training = "\n".join(describe_training(runs))
-        table.add_row(policy, str(len(runs)), *cells, _fidelity(runs), training)
+        table.add_row(policy, how_many(runs), *cells, _fidelity(runs), training)
     return table
 
 

@@ -3,6 +3,7 @@
 from dcgym.suites.accelerator_testbed import p4hauler_testbed
 from dcgym.suites.accelerators import p4hauler, p4mite, p4wise
 from dcgym.suites.balancing import balancing_classic, balancing_quick
+from dcgym.suites.comparisons import Comparison, compare
 from dcgym.suites.congestion import iroko_dumbbell_10m, quick
 from dcgym.suites.duet import duet
 from dcgym.suites.held_out import held_out_balancing, held_out_congestion
@@ -35,6 +36,7 @@ __all__ = [
     "SUITES",
     "Case",
     "Check",
+    "Comparison",
     "Published",
     "RunSpec",
     "Scoring",
@@ -47,6 +49,7 @@ __all__ = [
     "balancing_quick",
     "capacity_step",
     "charon",
+    "compare",
     "distr_lb_simulation",
     "distr_lb_small",
     "duet",

@@ -17,20 +17,27 @@ from dcgym.envs.factory import newest_id, policy_family
 from dcgym.errors import ConfigError, DcgymError
 from dcgym.suites.aggregates import (
     Estimate,
-    Sample,
-    differences,
     estimate,
-    improvements,
     mean_of_cases,
     pooled,
+    probability,
+    quantile,
 )
+from dcgym.suites.comparisons import Comparison, all_pairs
 from dcgym.suites.intervals import student_95
 from dcgym.suites.results import SUITE_FILE, Records, read_json, write_json
+from dcgym.suites.samples import (
+    LEAST_SEEDS,
+    LEAST_TRAININGS,
+    Sample,
+    improvements,
+    paired,
+    plan_of,
+    training_of,
+)
 from dcgym.tasks.common.meanings import MEANINGS
 
 __all__ = [
-    "LEAST_SEEDS",
-    "LEAST_TRAININGS",
     "SCORES_FILE",
     "Scoreboard",
     "Scoring",
@@ -42,11 +49,6 @@ __all__ = [
 
 SCORES_FILE = "scores.json"
 """The scores, in the folder of the results."""
-
-LEAST_SEEDS = 5
-"""Evaluation seeds a case below which a row says that it has few."""
-LEAST_TRAININGS = 5
-"""Trainings below which a learner's row says that it has few."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,9 @@ class Standing:
         policy: Its name.
         iqm: Interquartile mean over the runs of all cases.
         mean: Mean of the cases' means.
+        lower_tenth: The score that nine of ten runs of all cases reach.
         improvement: Probability that it does better than the leader, the same case and seed.
-        gain: By how much its score is above the leader's, pair by pair; mean of the cases' means.
+        gain: By how much its score is above the leader's, pair by pair.
         by_case: Mean score in each case.
         cases: Cases in which it has a score.
         seeds: Least number of evaluation seeds of a case.
@@ -103,8 +106,9 @@ class Standing:
     policy: str
     iqm: Estimate
     mean: Estimate
+    lower_tenth: Estimate
     improvement: Estimate
-    gain: Estimate
+    gain: Comparison
     by_case: Mapping[str, float]
     cases: int
     seeds: int
@@ -136,15 +140,14 @@ class _Run(NamedTuple):
     def of(cls, record: Record, metric: str) -> _Run:
         """Return a run of its record; NaN where the metric was not measured."""
         sign = 1.0 if MEANINGS[metric][0] == "high" else -1.0
-        training = record.get("training") or {}
         return cls(
             str(record["policy"]),
             str(record.get("scenario", "")),
             sign * float(record["metrics"].get(metric, math.nan)),
             int(record["seed"]),
-            int(training.get("seed") or 0),
-            str((record.get("plan") or {}).get("digest", "")),
-            bool(training),
+            training_of(record),
+            plan_of(record),
+            bool(record.get("training")),
         )
 
 
@@ -242,8 +245,9 @@ def _scoreboard(runs: tuple[_Run, ...], metric: str, scoring: Scoring) -> Scoreb
     others = [policy for policy in whole if policy not in (scoring.low, scoring.high)]
     leader = others[0] if others else whole[0]
     learners = {run.policy for run in runs if run.is_learned}
+    gains = all_pairs(samples)
     standings = tuple(
-        _standing(policy, iqms[policy], samples[policy], samples[leader], policy in learners)
+        _standing(iqms[policy], samples, gains[policy, leader], policy in learners)
         for policy in ranking
     )
     left_out = tuple(case for case in scales if case not in known)
@@ -251,19 +255,20 @@ def _scoreboard(runs: tuple[_Run, ...], metric: str, scoring: Scoring) -> Scoreb
 
 
 def _standing(
-    policy: str,
     iqm: Estimate,
-    samples: Mapping[str, Sample],
-    leader: Mapping[str, Sample],
+    all_samples: Mapping[str, Mapping[str, Sample]],
+    gain: Comparison,
     is_learner: bool,
 ) -> Standing:
+    samples = all_samples[gain.policy]
     numbers = {int(one) for sample in samples.values() for one in sample.trainings}
     return Standing(
-        policy,
+        gain.policy,
         iqm,
         estimate(samples, mean_of_cases),
-        estimate(improvements(samples, leader), mean_of_cases),
-        estimate(differences(samples, leader), mean_of_cases),
+        estimate(samples, quantile(0.1)),
+        probability(improvements(samples, all_samples[gain.other])),
+        gain,
         {case: float(sample.values.mean()) for case, sample in samples.items()},
         len(samples),
         min(len(np.unique(sample.seeds)) for sample in samples.values()),
@@ -273,7 +278,7 @@ def _standing(
 
 def _scale(low: Sample, high: Sample) -> tuple[float, float] | None:
     """Return the value of the score 0 and the width of 1; None where they are told by noise."""
-    gaps = differences({"": high}, {"": low})[""].values
+    gaps = paired(high, low, np.subtract).values
     mean, half = student_95(gaps.tolist())
     # Of two or three seeds the interval is so wide that it would leave out the clearest cases.
     is_clear = gaps.size > 0 and bool((gaps > 0).all())

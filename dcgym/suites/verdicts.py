@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from dcgym.backends.records import Record
-from dcgym.suites.intervals import student_95
+from dcgym.suites.comparisons import gap_of
 from dcgym.suites.results import SUITE_FILE, Records, read_json, write_json
+from dcgym.suites.samples import Sample, differences, paired, sample_of
 from dcgym.suites.shapes import Check, Shape, Term, shape_from_dict
-from dcgym.suites.statistics import mean_of
 
 __all__ = [
     "FAILS",
@@ -47,7 +46,8 @@ class Finding:
         left: Mean of the left term; NaN where nothing was measured.
         right: Mean of the right term, or the number.
         difference: Mean of left less right, over the seeds that measured both.
-        half_width: Of its 95 % interval (Student's t); NaN for fewer than two seeds.
+        half_width: Of its 95 % interval (`dcgym.suites.comparisons.gap_of`); NaN for fewer than
+            two seeds.
         seeds: Seeds that measured both.
     """
 
@@ -130,16 +130,19 @@ def write_verdicts(folder: Path, records: Records) -> Sequence[Verdict]:
 
 
 def _find(check: Check, records: Records) -> Finding:
-    left = _values(check.left, records)
+    left = _sample(check.left, records)
     if isinstance(check.right, Term):
-        right = _values(check.right, records)
+        right = _sample(check.right, records)
     else:
-        right = dict.fromkeys(left, float(check.right))
-    seeds = sorted(left.keys() & right.keys())
-    first, second = (mean_of(np.array([side[seed] for seed in seeds])) for side in (left, right))
-    difference, half = student_95([left[seed] - right[seed] for seed in seeds])
-    verdict = _verdict(check.relation, difference, half) if seeds else NOT_RUN
-    return Finding(str(check), verdict, first, second, difference, half, len(seeds))
+        right = replace(left, values=np.full_like(left.values, float(check.right)))
+    if isinstance(check.right, Term) and check.right.case != check.left.case:
+        # Cases differ in what arrives: the seed alone makes their pairs.
+        left, right = (replace(side, plans=left.plans[:0]) for side in (left, right))
+    sides = (paired(left, right, lambda own, _: own), paired(left, right, lambda _, its: its))
+    gap = gap_of(differences({"": left}, {"": right}))
+    verdict = _verdict(check.relation, gap.mean, gap.half_width) if gap.pairs else NOT_RUN
+    first, second = (side.mean for side in sides)
+    return Finding(str(check), verdict, first, second, gap.mean, gap.half_width, gap.pairs)
 
 
 def _verdict(relation: str, difference: float, half: float) -> str:
@@ -153,17 +156,8 @@ def _verdict(relation: str, difference: float, half: float) -> str:
     return HOLDS if low > 0 else FAILS if high <= 0 else NOISE
 
 
-def _values(term: Term, records: Records) -> dict[int, float]:
-    """Return a term of each seed that measured it."""
-    found = {}
-    for record in records:
-        value = _value(record, term)
-        if math.isfinite(value):
-            found[int(record["seed"])] = value
-    return found
-
-
-def _value(record: Record, term: Term) -> float:
-    if (record.get("scenario", ""), record["policy"]) != (term.case, term.policy):
-        return math.nan
-    return term.factor * float(record["metrics"].get(term.metric, math.nan))
+def _sample(term: Term, records: Records) -> Sample:
+    """Return a term of each run that measured it."""
+    place = (term.case, term.policy)
+    own = [run for run in records if (run.get("scenario", ""), run["policy"]) == place]
+    return sample_of(own, term.metric, term.factor)

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from dcgym.backends.records import Record
 from dcgym.suites.intervals import bootstrap_95
 from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
 from dcgym.suites.reports.numbers import spread_of, written
 from dcgym.suites.reports.scores import SCORE_TITLES, score_cells
 from dcgym.suites.results import SUITE_FILE, Records, load_records, read_json
+from dcgym.suites.samples import Sample, paired, sample_of, units_of
 from dcgym.suites.scores import find_scores
 from dcgym.suites.shapes import Check, Term, shape_from_dict
 from dcgym.suites.verdicts import Finding, judge
@@ -151,20 +154,16 @@ class Spread:
             records: Records of all runs.
             row: Name of the row.
         """
-        found = self.by_seed(records, row)
-        return bootstrap_95([*found.values()]).text(".2f", ".2f") if found else ""
+        return _mean(self.sample(records, row))
 
-    def by_seed(self, records: Records, policy: str) -> Mapping[int, float]:
-        """Return the metric of each seed.
+    def sample(self, records: Records, policy: str) -> Sample:
+        """Return the metric of each run.
 
         Args:
             records: Records of all runs.
             policy: Name of the policy.
         """
-        return {
-            int(run["seed"]): float(run["metrics"][self.metric]) / self.divisor
-            for run in _chosen(records, self.case, policy)
-        }
+        return sample_of(_chosen(records, self.case, policy), self.metric, 1 / self.divisor)
 
 
 @dataclass(frozen=True)
@@ -186,11 +185,13 @@ class Gap(Spread):
         """
         if row == self.over:
             return "0"
-        own, other = (self.by_seed(records, policy) for policy in (row, self.over))
-        seeds = sorted(own.keys() & other.keys())
-        if not seeds:
-            return ""
-        return bootstrap_95([own[seed] - other[seed] for seed in seeds]).text(".2f", ".2f")
+        own, other = (self.sample(records, policy) for policy in (row, self.over))
+        return _mean(paired(own, other, np.subtract))
+
+
+def _mean(sample: Sample) -> str:
+    units = units_of(sample.values, sample.trainings)
+    return bootstrap_95(units).text(".2f", ".2f") if units.size else ""
 
 
 def pivot(heading: str, rows: Sequence[str], columns: Sequence[Cells | Spread]) -> Writer:
@@ -254,7 +255,7 @@ def scores(folder: Path) -> str:
     return "\n\n".join(parts)
 
 
-SCORED = 5
+SCORED = 7
 """Columns of scores that a page shows."""
 
 

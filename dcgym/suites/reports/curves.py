@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import is_as_good_as, worst_status
+from dcgym.suites.reports.differences import differences_section
 from dcgym.suites.reports.html import Cell, defined, heading, table
 from dcgym.suites.reports.layout import Column, layout_of, policies_of, runs_of, scenarios_of
 from dcgym.suites.reports.numbers import best_of, spread_of
@@ -22,6 +23,7 @@ from dcgym.suites.reports.plots import (
     scale_of,
 )
 from dcgym.suites.results import Records
+from dcgym.suites.samples import how_many
 from dcgym.suites.spec import Scalar
 from dcgym.units import parse_duration, parse_rate, parse_size
 
@@ -138,9 +140,17 @@ def curve_sections(records: Records) -> list[str]:
         groups.setdefault(title, []).append(point)
     sections = []
     for title, group in groups.items():
-        drawn = "".join(_figure(records, group, path, one) for one in curve_columns(records))
+        columns = curve_columns(records)
+        drawn = "".join(_figure(records, group, path, one) for one in columns)
         figures = f'<div class="figures">{drawn}</div>'
-        parts = (heading(title), legend(records), figures, _table(records, group, path))
+        cells = [(str(point.values[path]), point.records) for point in group]
+        parts = (
+            heading(title),
+            legend(records),
+            figures,
+            _table(records, group, path),
+            differences_section(path, cells, columns),
+        )
         sections.append("\n".join(parts))
     return sections
 
@@ -210,7 +220,7 @@ def _position(points: Sequence[Point], point: Point, path: str) -> float | str:
 
 def _table(records: Records, points: Sequence[Point], path: str) -> str:
     columns = curve_columns(records)
-    titles: list[Cell] = [path, "policy", "runs", *map(defined, columns), "fidelity"]
+    titles: list[Cell] = [path, "policy", "seeds", *map(defined, columns), "fidelity"]
     rows: list[list[Cell]] = []
     for point in points:
         best = {column.metric: best_of(point.records, column) for column in columns}
@@ -222,6 +232,6 @@ def _table(records: Records, points: Sequence[Point], path: str) -> str:
             ]
             poor = sum(not is_as_good_as(run, "ok") for run in runs)
             mark = worst_status(runs) + (f" ({poor} of {len(runs)})" if poor else "")
-            first = [str(point.values[path]), policy, str(len(runs))]
+            first = [str(point.values[path]), policy, how_many(runs)]
             rows.append([*first, *means, mark])
     return table(titles, rows)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dcgym.backends.records import Record
 from dcgym.suites.intervals import beside, bootstrap_95
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import policies_of, runs_of
 from dcgym.suites.results import Records
+from dcgym.suites.samples import IntArray, training_of, units_of
 from dcgym.traffic.analysis.slowdown import BUCKETS
 
 __all__ = ["FLOW_COLUMNS", "flow_rows", "flow_section"]
@@ -43,9 +46,14 @@ def flow_rows(records: Records) -> list[tuple[str, str, list[str]]]:
     for sizes in _classes(records):
         for policy in policies_of(records):
             runs = runs_of(records, policy)
-            found = [metrics for run in runs if (metrics := _metrics(run, sizes)) is not None]
+            found = [(run, own) for run in runs if (own := _metrics(run, sizes)) is not None]
             if found:
-                cells = [_cell(found, metric, divisor) for _, metric, divisor in FLOW_COLUMNS]
+                trainings = np.array([training_of(run) for run, _ in found])
+                rows_of = [own for _, own in found]
+                cells = [
+                    _cell(rows_of, trainings, metric, divisor)
+                    for _, metric, divisor in FLOW_COLUMNS
+                ]
                 rows.append((policy, sizes, cells))
     return rows
 
@@ -83,12 +91,12 @@ def _metrics(record: Record, sizes: str) -> Record | None:
     return next((row for row in rows if row["sizes"] == sizes), None)
 
 
-def _cell(found: Records, metric: str, divisor: float) -> str:
-    values = [float(metrics[metric]) / divisor for metrics in found]
+def _cell(found: Records, trainings: IntArray, metric: str, divisor: float) -> str:
+    values = np.array([float(metrics[metric]) / divisor for metrics in found])
     # A mean over only those runs in which a percentile exists would flatter the policy.
     if not all(map(math.isfinite, values)):
         return "-"
-    mean, low, high = bootstrap_95(values)
+    mean, low, high = bootstrap_95(units_of(values, trainings))
     # Every policy meets the same flows: their number has no spread of interest.
     if metric == "flows" or not high > low:
         return _number(mean)

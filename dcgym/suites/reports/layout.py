@@ -65,9 +65,7 @@ def runs_of(records: Records, policy: str) -> list[Record]:
 
 
 def describe_training(runs: Records) -> list[str]:
-    """Say how a policy was trained, a line each: steps, time, number of trainings.
-
-    Intervals cover the chance of training only where there are several.
+    """Say how a policy was trained, a line each: steps and time.
 
     Args:
         runs: Records of the policy's runs; nothing is said of one that does not learn.
@@ -80,8 +78,7 @@ def describe_training(runs: Records) -> list[str]:
     steps = [int(one["steps"]) for one in trainings.values()]
     spans = f"{min(steps)}" if min(steps) == max(steps) else f"{min(steps)} to {max(steps)}"
     longest_s = max(float(one["seconds"]) for one in trainings.values())
-    number = "one training" if len(trainings) == 1 else f"{len(trainings)} trainings"
-    return [f"{spans} steps", f"{longest_s:.0f} s", number]
+    return [f"{spans} steps", f"{longest_s:.0f} s"]
 
 
 def resolved_config(record: Record) -> dict[str, object]:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from dcgym.suites.intervals import beside, bootstrap_95, student_95
+from dcgym.suites.comparisons import SURE, Gap, from_best, samples_of
+from dcgym.suites.intervals import beside, bootstrap_95
 from dcgym.suites.reports.html import Cell, Marked
 from dcgym.suites.results import Records
-from dcgym.suites.statistics import mean_of
+from dcgym.suites.samples import sample_of, units_of
 from dcgym.tasks.common.layout import Column
 
-__all__ = ["Ranking", "Spread", "best_of", "spread_of", "values_of", "written"]
+__all__ = [
+    "Ranking",
+    "Spread",
+    "best_of",
+    "spread_of",
+    "values_of",
+    "write_gap",
+    "write_p",
+    "written",
+]
 
 # Below this part of the mean a spread is rounding of the machine, not of the system.
 NOISE = 1e-9
@@ -25,8 +32,10 @@ class Spread:
     """A metric over the runs of a policy.
 
     Attributes:
-        mean: Mean of the runs in which it was measured; NaN where there is none.
-        low: Lower end of the 95 % interval of that mean; NaN for a single run.
+        mean: Mean of the runs in which it was measured, each training counting the same; NaN where
+            there is none.
+        low: Lower end of the 95 % interval of that mean; NaN for a single run. It is of trainings
+            where there are several, whose runs are alike.
         high: Upper end.
         measured: Runs in which it was measured.
         runs: All runs.
@@ -69,8 +78,9 @@ def spread_of(runs: Records, column: Column) -> Spread:
         runs: Records of the runs.
         column: The metric.
     """
-    values = values_of(runs, column)
-    return Spread(*bootstrap_95(values), sum(map(math.isfinite, values)), len(values))
+    sample = sample_of(runs, column.metric)
+    units = units_of(sample.values, sample.trainings) / column.divisor
+    return Spread(*bootstrap_95(units), sample.values.size, len(runs))
 
 
 @dataclass(frozen=True)
@@ -79,8 +89,8 @@ class Ranking:
 
     Attributes:
         best: Policies of the best mean; none where no end is better, or where nobody differs.
-        tied: Those that may be as good: their difference from the best one, seed by seed, has a
-            95 % interval with 0.
+        tied: Those that may be as good: chance alone may have made their differences from the best
+            one, pair by pair (`dcgym.suites.comparisons`).
     """
 
     best: frozenset[str] = frozenset()
@@ -105,33 +115,13 @@ def best_of(records: Records, column: Column) -> Ranking:
         records: Records of runs.
         column: The metric.
     """
-    sign = {"high": 1.0, "low": -1.0}.get(column.better or "", 0.0)
-    found: dict[str, dict[int, float]] = {}
-    for record in records:
-        value = float(record["metrics"].get(column.metric, math.nan))
-        if math.isfinite(value):
-            found.setdefault(str(record["policy"]), {})[int(record["seed"])] = value
-    # A mean over the easier seeds would flatter who was not measured in all of them.
-    most = max(map(len, found.values()), default=0)
-    runs = {policy: own for policy, own in found.items() if len(own) == most}
-    means = {
-        policy: sign * mean_of(np.array([*own.values()], np.float64))
-        for policy, own in runs.items()
-    }
-    if not sign or len(set(means.values())) < 2:
+    samples = samples_of(records, column.metric)
+    found = from_best(samples, column.better)
+    means = [samples[one.policy].mean for one in found]
+    if len(set(means)) < 2:
         return Ranking()
-    top = max(means.values())
-    best = frozenset(policy for policy, mean in means.items() if mean == top)
-    first = runs[min(best)]
-    tied = frozenset(policy for policy in runs if _may_be_equal(runs[policy], first))
-    return Ranking(best, tied - best)
-
-
-def _may_be_equal(one: Mapping[int, float], best: Mapping[int, float]) -> bool:
-    if one.keys() != best.keys():
-        return False
-    mean, half = student_95([one[seed] - best[seed] for seed in best])
-    return abs(mean) <= (0.0 if math.isnan(half) else half)
+    best = frozenset(one.policy for one, mean in zip(found, means, strict=True) if mean == means[0])
+    return Ranking(best, frozenset(one.policy for one in found if one.p >= SURE) - best)
 
 
 def written(spread: Spread, column: Column) -> tuple[str, str]:
@@ -153,7 +143,7 @@ def written(spread: Spread, column: Column) -> tuple[str, str]:
     decimals, notes = column.decimals, []
     wider = max(spread.mean - spread.low, spread.high - spread.mean)
     if wider > NOISE * abs(spread.mean):
-        decimals = min(max(0, 1 - math.floor(math.log10(wider))), column.decimals)
+        decimals = _decimals(wider, column)
         notes.append(_interval(spread, column, decimals))
     elif not math.isnan(wider):
         notes.append("±0")
@@ -173,3 +163,36 @@ def _interval(spread: Spread, column: Column, decimals: int) -> str:
         f"<{unit:.{decimals}f}" if side < unit / 2 else f"{side:.{decimals}f}" for side in sides
     )
     return beside(below, above)
+
+
+def write_gap(gap: Gap, column: Column) -> str:
+    """Write a mean difference with half of its 95 % interval, in the unit of the column's title.
+
+    Args:
+        gap: The difference.
+        column: The metric.
+    """
+    mean, half = gap.mean / column.divisor, gap.half_width / column.divisor
+    if math.isnan(half):
+        return f"{mean:+.3g}"
+    decimals = _decimals(half, column) if half > NOISE * abs(mean) else column.decimals
+    return f"{mean:+.{decimals}f} ±{half:.{decimals}f}"
+
+
+def write_p(p: float) -> str:
+    """Write a p-value; empty where there is none.
+
+    Args:
+        p: The value.
+
+    >>> [write_p(p) for p in (0.0002, 0.0123, 0.4, math.nan)]
+    ['<0.001', '0.012', '0.40', '']
+    """
+    if math.isnan(p):
+        return ""
+    return "<0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def _decimals(side: float, column: Column) -> int:
+    """Return the decimals of a side's two first digits, but no more than the column has."""
+    return min(max(0, 1 - math.floor(math.log10(side))), column.decimals)

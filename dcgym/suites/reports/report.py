@@ -14,6 +14,7 @@ from dcgym.config import check_in, check_name
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
 from dcgym.suites.reports.curves import curve_columns, curve_sections, is_sweep
+from dcgym.suites.reports.differences import differences_section
 from dcgym.suites.reports.facts import facts_section
 from dcgym.suites.reports.flow_sizes import flow_section
 from dcgym.suites.reports.html import (
@@ -50,7 +51,7 @@ from dcgym.suites.reports.published import published_section
 from dcgym.suites.reports.scores import scores_section
 from dcgym.suites.reports.verdicts import verdicts_section
 from dcgym.suites.results import Records, read_table, run_folder
-from dcgym.suites.scores import LEAST_SEEDS
+from dcgym.suites.samples import how_many
 from dcgym.suites.statistics import FloatArray
 
 __all__ = ["has_many_cases", "write_report"]
@@ -114,6 +115,7 @@ def _sections(folder: Path, records: Records) -> list[str]:
         found = [
             heading(scenario),
             _table(runs, layout),
+            differences_section("", [("", runs)], layout.columns),
             flow_section(runs),
             "<h3>Comparison</h3><p class='note'>A stroke a seed, the dot their mean with "
             "its 95 % interval.</p>",
@@ -270,7 +272,8 @@ def _page(folder: Path, records: Records, refused: Records, sections: Sequence[s
         f"<h1>{html.escape(str(first['env']))}</h1>",
         f"<p>{len(records)} runs. The metrics leave out the first {warmup_s:g} s of each run. "
         "Mean over seeds with its 95 % interval (studentised bootstrap; Student's t below five "
-        "runs), which covers the chance of training only where a policy has several trainings. "
+        "runs). Where a policy has several trainings, it is over their means, and covers the "
+        "chance of training. "
         "Every policy meets the same traffic for the same seed.</p>",
         _warning(records, refused),
         *sections,
@@ -300,15 +303,10 @@ def _table(records: Records, layout: Layout) -> str:
         for column in layout.columns:
             text = cell(spread_of(runs, column), column)
             means.append(best[column.metric].mark(policy, text))
-        number = len({run["seed"] for run in runs})
-        seeds = str(number) if number >= LEAST_SEEDS else f"{number}, few"
-        rows.append([policy, seeds, *means, worst_status(runs), ", ".join(describe_training(runs))])
+        trained = ", ".join(describe_training(runs))
+        rows.append([policy, how_many(runs), *means, worst_status(runs), trained])
     is_one = len({record["seed"] for record in records}) == 1
-    others = (
-        ""
-        if is_one
-        else ("; underlined: their difference from it, seed by seed, has a 95 % interval with 0")
-    )
+    others = "" if is_one else "; underlined: chance alone may have made their difference from it"
     note = f"Marked: the best mean of a column{others}. A title leads to its definition."
     return f"{table(titles, rows)}<p class='note'>{note}</p>"
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from dcgym.suites.aggregates import Estimate, performance_profile
+from dcgym.suites.comparisons import Gap
 from dcgym.suites.reports.html import Cell, Marked, table
+from dcgym.suites.reports.numbers import write_p
 from dcgym.suites.reports.plots import embed, legend, look, make_axes
 from dcgym.suites.results import Records
 from dcgym.suites.scores import Scoreboard, Standing, find_scores
@@ -18,8 +20,8 @@ from dcgym.suites.scores import Scoreboard, Standing, find_scores
 __all__ = ["SCORE_TITLES", "score_cells", "scores_section"]
 
 SCORE_TITLES = (
-    *("policy", "IQM", "mean", "P(better than leader)", "gain over leader"),
-    *("cases", "seeds", "trainings", "remark"),
+    *("policy", "IQM", "mean", "lower tenth", "P(better than leader)", "gain over leader"),
+    *("p of gain", "cases", "seeds", "trainings", "remark"),
 )
 """Titles of the tables of scores, here and in the terminal."""
 
@@ -46,10 +48,11 @@ def scores_section(folder: Path, records: Records) -> str:
     first = boards[0]
     note = (
         f"In each case the mean of {first.low} is 0 and that of {first.high} is 1. "
-        "IQM: mean of the middle half of all runs. Intervals: 95 %, bootstrap stratified by case, "
-        "which draws trainings first and evaluation seeds within them. The leader has the best "
-        "IQM beside the references; others are compared with it in the same case with the same "
-        "seed."
+        "IQM: mean of the middle half of all runs. Lower tenth: the score that nine of ten runs "
+        "reach. Intervals: 95 %, bootstrap stratified by case, which draws trainings first and "
+        "evaluation seeds within them; of the gain, Student's t over trainings or seeds. The "
+        "leader has the best IQM beside the references; others are compared with it in the same "
+        "case with the same seed. p: corrected for all pairs of policies (Holm)."
     )
     parts = [f"<h2>Normalised scores</h2><p class='note'>{html.escape(note)}</p>"]
     parts += [_board(board) for board in boards]
@@ -74,10 +77,11 @@ def score_cells(board: Scoreboard) -> list[list[str]]:
 
 
 def _cells(one: Standing, is_leader: bool) -> list[str]:
-    compared = ["leader", ""] if is_leader else [_written(one.improvement), _written(one.gain)]
+    gain = [_written(one.improvement), _written_gap(one.gain.gap), write_p(one.gain.p)]
     trainings = str(one.trainings) if one.trainings else ""
     return [
-        *(one.policy, _written(one.iqm), _written(one.mean), *compared),
+        *(one.policy, _written(one.iqm), _written(one.mean), _written(one.lower_tenth)),
+        *(["leader", "", ""] if is_leader else gain),
         *(str(one.cases), str(one.seeds), trainings, one.remark),
     ]
 
@@ -85,7 +89,13 @@ def _cells(one: Standing, is_leader: bool) -> list[str]:
 def _written(found: Estimate) -> str:
     if math.isnan(found.value):
         return "-"
+    if math.isnan(found.low):
+        return f"{found.value:.3f}"
     return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+
+
+def _written_gap(gap: Gap) -> str:
+    return _written(Estimate(gap.mean, gap.mean - gap.half_width, gap.mean + gap.half_width))
 
 
 def _board(board: Scoreboard) -> str:
