@@ -29,6 +29,7 @@ __all__ = [
     "parse_ns",
     "parse_rate",
     "parse_size",
+    "quantity",
     "read_number",
 ]
 
@@ -211,6 +212,26 @@ def parse_duration(value: object, field: str = "duration") -> int:
     50000000
     """
     return _parse(value, field, _DURATION_UNITS, _DURATION_HELP)
+
+
+def quantity(value: object) -> float | None:
+    """Return the number that a value stands for, whatever its unit; None of a name.
+
+    Args:
+        value: A number, or a text of a rate (bit/s), a size (bytes) or a duration (seconds).
+
+    >>> quantity("10Mbit"), quantity("50ms"), quantity(0.05), quantity("cubic")
+    (10000000.0, 0.05, 0.05, None)
+    """
+    number = None if isinstance(value, bool) else read_number(value)
+    if number is not None:
+        return float(number)
+    for parse, unit in ((parse_rate, 1), (parse_size, 1), (parse_duration, NS_PER_S)):
+        try:
+            return parse(value) / unit if isinstance(value, str) else None
+        except ConfigError:
+            continue
+    return None
 
 
 def parse_ns(value: object, field: str) -> int:

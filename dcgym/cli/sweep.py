@@ -25,6 +25,7 @@ from dcgym.cli.options import (
 )
 from dcgym.cli.traffic import read_spec
 from dcgym.config import check_in, check_keys
+from dcgym.defaults import DefaultCount
 from dcgym.errors import ConfigError
 from dcgym.files import (
     CONFIG,
@@ -40,16 +41,17 @@ from dcgym.yaml_text import parse_yaml
 if TYPE_CHECKING:
     from dcgym.suites import Suite
 
-__all__ = ["Asked", "read_axes", "read_sweep", "sweep"]
+__all__ = ["Asked", "read_sweep", "read_values", "sweep"]
 
 # What a file may say, which is what the options say.
-OPTIONS = ("policies", "seeds", "jobs", "seconds", "warmup", "train_seconds")
+OPTIONS = ("policies", "seeds", "jobs", "seconds", "warmup", "train_seconds", "trainings")
+DESIGN = ("set", "sample", "sampler", "until")
 ARGUMENTS = ("topology", "traffic")
 KEYS = (
     "env",
     "config",
     *ARGUMENTS,
-    "set",
+    *DESIGN,
     *OPTIONS,
     "checkpoint",
     "require_fidelity",
@@ -77,10 +79,18 @@ def sweep(
         list[str] | None,
         typer.Option("--set", help="An argument and its values: name=value,value; repeatable."),
     ] = None,
+    sample: Annotated[
+        int | None, whole(help="Points of a sample of ranges: --set 'x={uniform: [1, 5]}'.")
+    ] = None,
+    sampler: Annotated[str | None, typer.Option(help="How they are chosen: latin, sobol.")] = None,
     topology: TopologyOption = None,
     traffic: Traffic = None,
     config: Config = None,
     seeds: Annotated[int | None, whole(help="Seeds for each policy (3).")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="Add seeds until differences are this sure: 2%, fct_us_p99=2%."),
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="Length of one run (12).")] = None,
     warmup: Annotated[
         float | None, typer.Option(help="Seconds that the metrics leave out (a sixth).")
@@ -92,6 +102,7 @@ def sweep(
     train_seconds: Annotated[
         float | None, typer.Option(help="Time of each training (120).")
     ] = None,
+    trainings: Annotated[int | None, whole(help="Trainings of each learner (1).")] = None,
     jobs: Annotated[int | None, whole(help="Emulators at the same time (2).")] = None,
     require_fidelity: Annotated[
         str | None, typer.Option(help="Refuse runs of worse fidelity: ok, degraded or invalid.")
@@ -116,12 +127,16 @@ def sweep(
         "topology": read_spec(topology, TOPOLOGY) if topology else None,
         "traffic": read_spec(traffic, PLAN) if traffic else None,
         "policies": None if policies is None else split(policies),
-        "set": None if values is None else read_axes(values),
+        "set": None if values is None else read_values(values),
+        "sample": sample,
+        "sampler": sampler,
+        "until": until,
         "checkpoint": None if checkpoint is None else _read_checkpoints(checkpoint),
         "seeds": seeds,
         "seconds": seconds,
         "warmup": warmup,
         "train_seconds": train_seconds,
+        "trainings": trainings,
         "jobs": jobs,
         "require_fidelity": require_fidelity,
         "out": out,
@@ -186,27 +201,43 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
 def _suite_of(content: Mapping[str, Any]) -> Suite:
     from dcgym.envs.factory import env_id_of, policy_family
     from dcgym.policies import policy_names
+    from dcgym.suites.designs import SAMPLERS
+    from dcgym.suites.samples import LEAST_SEEDS
+    from dcgym.suites.scores import default_metric
     from dcgym.suites.sweep import lasting, sweep_suite
+    from dcgym.suites.until import Until
     from dcgym.tasks.common.presets import read_config
 
     arguments = read_config(content["config"]) if "config" in content else {}
     arguments |= {name: content[name] for name in ("env", *ARGUMENTS) if name in content}
     chosen = content.get("policies", policy_names(policy_family(env_id_of(arguments)))[:1])
     policies = split(chosen) if isinstance(chosen, str) else chosen
-    suite = sweep_suite(arguments, _axes(content.get("set", {})), policies)
+    sample, sampler = content.get("sample"), content.get("sampler")
+    if sampler is not None and sample is None:
+        raise ConfigError("sampler", sampler, "nothing without --sample")
+    axes = _axes(content.get("set", {}))
+    suite = sweep_suite(arguments, axes, policies, sample, sampler or SAMPLERS[0])
     suite = lasting(suite, content.get("seconds", suite.episode_s), content.get("warmup"))
+    until = None
+    if "until" in content:
+        until = Until.of(content["until"], default_metric(suite.family))
+        # An interval of fewer is too much chance to end with.
+        suite = replace(suite, seeds=DefaultCount(LEAST_SEEDS))
     return replace(
         suite,
         seeds=content.get("seeds", suite.seeds),
         jobs=content.get("jobs", suite.jobs),
+        until=until,
         training=replace(
-            suite.training, seconds=content.get("train_seconds", suite.training.seconds)
+            suite.training,
+            seconds=content.get("train_seconds", suite.training.seconds),
+            trainings=content.get("trainings", suite.training.trainings),
         ),
         checkpoints=load_mapping(content.get("checkpoint", {}), "checkpoint"),
     )
 
 
-def read_axes(settings: Sequence[str]) -> dict[str, list[object]]:
+def read_values(settings: Sequence[str]) -> dict[str, list[object]]:
     """Read ``name=value,value`` pairs, whose values are YAML.
 
     Args:

@@ -22,6 +22,7 @@ from dcgym.suites.suite import SUITES, Case, Published, Suite, Training
 from dcgym.suites.sweep import sweep_suite
 from dcgym.suites.testbeds import sussex_fairness
 from dcgym.suites.twin_error import twin_error_suite
+from dcgym.suites.until import Until
 from dcgym.suites.verdicts import Verdict, find_verdicts, write_verdicts
 from dcgym.suites.yao import (
     capacity_step,
@@ -44,6 +45,7 @@ __all__ = [
     "Suite",
     "Term",
     "Training",
+    "Until",
     "Verdict",
     "balancing_classic",
     "balancing_quick",

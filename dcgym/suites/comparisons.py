@@ -31,6 +31,7 @@ __all__ = [
     "from_best",
     "gap_of",
     "holm",
+    "mean_of",
     "samples_of",
 ]
 
@@ -74,55 +75,73 @@ class Comparison:
     p: float
 
 
-def compare(records: Records, metric: str, case: str = "") -> list[Comparison]:
-    """Return how all policies differ from the one with the best mean of a metric in a case.
+def compare(records: Records, metric: str, case: str | None = None) -> list[Comparison]:
+    """Return how all policies differ from the one with the best mean of a metric.
 
     Args:
         records: Records of runs.
         metric: Name of a metric that has a better end.
-        case: Name of the case: the records' ``scenario``.
+        case: Name of the only case: the records' ``scenario``; all cases, which count the same, if
+            None.
 
     Returns:
         What `from_best` returns; nothing where the metric has no better end.
     """
-    own = [record for record in records if record.get("scenario", "") == case]
+    own = [run for run in records if case is None or run.get("scenario", "") == case]
     return from_best(samples_of(own, metric), MEANINGS[metric][0] if metric in MEANINGS else None)
 
 
-def samples_of(records: Records, metric: str) -> dict[str, Sample]:
-    """Return a metric of each policy's runs.
+def samples_of(records: Records, metric: str) -> dict[str, dict[str, Sample]]:
+    """Return a metric of each policy's runs, by policy and case.
 
     Args:
-        records: Records of runs in one case.
+        records: Records of runs.
         metric: Name of the metric.
     """
-    found: dict[str, list[Record]] = {}
+    found: dict[str, dict[str, list[Record]]] = {}
     for record in records:
-        found.setdefault(str(record["policy"]), []).append(record)
-    return {policy: sample_of(own, metric) for policy, own in found.items()}
+        cases = found.setdefault(str(record["policy"]), {})
+        cases.setdefault(str(record.get("scenario", "")), []).append(record)
+    return {
+        policy: {case: sample_of(own, metric) for case, own in cases.items()}
+        for policy, cases in found.items()
+    }
 
 
-def from_best(samples: Mapping[str, Sample], better: str | None) -> list[Comparison]:
+def mean_of(samples: Samples) -> float:
+    """Return the mean of the cases' means.
+
+    Args:
+        samples: Runs by case.
+    """
+    return sum(one.mean for one in samples.values()) / len(samples)
+
+
+def from_best(samples: Mapping[str, Samples], better: str | None) -> list[Comparison]:
     """Return how policies differ from the one with the best mean, pair by pair.
 
     The p-values are corrected for all pairs of policies, not only those with the best one: only the
     same runs say which one that is.
 
     Args:
-        samples: Runs in one case by policy. A mean over the easier seeds would flatter who was not
-            measured in all of them: such policies are left out.
+        samples: Runs by policy and case. A mean over the easier seeds or cases would flatter who
+            was not measured in all of them: such policies are left out.
         better: "high" or "low".
 
     Returns:
         One a policy, itself included, the best first; nothing where no end is better.
     """
-    most = max((one.values.size for one in samples.values()), default=0)
-    whole = {policy: one for policy, one in samples.items() if 0 < one.values.size == most}
-    if better not in ("high", "low") or not whole:
+    most: dict[str, int] = {}
+    for cases in samples.values():
+        for case, one in cases.items():
+            most[case] = max(most.get(case, 0), one.values.size)
+    sizes = {p: {c: s.values.size for c, s in cases.items()} for p, cases in samples.items()}
+    whole = {policy: samples[policy] for policy, own in sizes.items() if own == most}
+    if better not in ("high", "low") or not whole or not all(most.values()):
         return []
     sign = 1.0 if better == "low" else -1.0
-    ranking = sorted(whole, key=lambda policy: sign * whole[policy].mean)
-    pairs = all_pairs({policy: {"": one} for policy, one in whole.items()})
+    ranking = sorted(whole, key=lambda policy: sign * mean_of(whole[policy]))
+    pairs = all_pairs(whole)
     return [pairs[policy, ranking[0]] for policy in ranking]
 
 

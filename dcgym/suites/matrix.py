@@ -27,7 +27,7 @@ from dcgym.suites.results import (
 )
 from dcgym.suites.rollout import Progress as Follow
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_to_dict
-from dcgym.suites.suite import Suite
+from dcgym.suites.suite import Case, Suite
 from dcgym.suites.work import Work, perform
 from dcgym.suites.workers import WorkerPool
 from dcgym.writing import prepare_folder, real_path
@@ -93,10 +93,14 @@ class Matrix:
 
     def run_all(self) -> None:
         """Run the policies that need no training, train the learners, and run those."""
-        self.run_episodes([run for run in self.runs() if not self._is_trained_here(run)])
-        learned = [run for run in self.runs() if self._is_trained_here(run)]
-        self.train_for(learned)
-        self.run_episodes(learned)
+        done: list[Run] = []
+        # Seeds are added where a suite asks for more of them than it began with.
+        while len(runs := self.runs()) > len(done):
+            self.run_episodes([run for run in runs if not self._is_trained_here(run)])
+            learned = [run for run in runs if self._is_trained_here(run)]
+            self.train_for(learned)
+            self.run_episodes(learned)
+            done = runs
 
     def complete(self, fidelity: str | None = None) -> list[Record]:
         """Return the records of all finished runs.
@@ -117,10 +121,28 @@ class Matrix:
         return [
             Run(case.name, policy, seed)
             for case in suite.cases
-            for seed in range(suite.seeds)
+            for seed in range(self._seeds_of(case))
             for policy in suite.policies
             if case.meets(policy)
         ]
+
+    def _seeds_of(self, case: Case) -> int:
+        """Return how many seeds a case has: more than at first where finished runs ask for it."""
+        seeds, until = self._suite.seeds, self._suite.until
+        records: list[Record] = []
+        counted = 0
+        while until is not None:
+            for seed in range(counted, seeds):
+                for policy in self._suite.policies:
+                    if case.meets(policy):
+                        record = self.finished(Run(case.name, policy, seed))
+                        if record is None:
+                            return seeds
+                        records.append(record)
+            counted, seeds = seeds, until.seeds(records, seeds)
+            if seeds == counted:
+                break
+        return seeds
 
     def finished(self, run: Run, fidelity: str | None = None) -> Record | None:
         """Return the record of a run, if it was finished with these settings, and well enough.

@@ -42,6 +42,7 @@ __all__ = [
     "Scoreboard",
     "Scoring",
     "Standing",
+    "default_metric",
     "find_scores",
     "score_metric",
     "write_scores",
@@ -84,6 +85,15 @@ SCORINGS: Mapping[str, Scoring] = {
     "joint": _NETWORK,
 }
 """By family of policies, where a suite says nothing."""
+
+
+def default_metric(family: str) -> str:
+    """Return the metric that policies of a family are compared by where nobody names one.
+
+    Args:
+        family: The family.
+    """
+    return SCORINGS[family].metrics[0] if family in SCORINGS else "reward_mean"
 
 
 @dataclass(frozen=True)

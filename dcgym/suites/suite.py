@@ -24,6 +24,7 @@ from dcgym.registry import Registry
 from dcgym.suites.scores import Scoring
 from dcgym.suites.shapes import Shape
 from dcgym.suites.spec import Arguments, Scalar
+from dcgym.suites.until import Until
 
 __all__ = [
     "MOST_RUNS",
@@ -169,6 +170,7 @@ class Suite:
         published: Numbers to set beside the results.
         shapes: What the results are expected to show.
         scoring: What normalised scores are made of; that of the family of policies if None.
+        until: When a case has enough seeds, where it may have more than `seeds`.
         maker: Makes it for other values of what its parameters name: a backend, ``episode_s``,
             options of its command. None where it is the same for all.
 
@@ -190,6 +192,7 @@ class Suite:
     published: tuple[Published, ...] = ()
     shapes: tuple[Shape, ...] = ()
     scoring: Scoring | None = None
+    until: Until | None = None
     maker: Callable[..., Suite] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -206,7 +209,8 @@ class Suite:
         self._give_way()
         check_int("seeds", self.seeds, 1, MOST_RUNS)
         pairs = sum(case.meets(policy) for case in self.cases for policy in self.policies)
-        check_runs(pairs * self.seeds)
+        most = self.seeds if self.until is None else max(self.seeds, self.until.most_seeds)
+        check_runs(pairs * most)
         check_int("jobs", self.jobs, 0, MOST_JOBS)
         check_int("trainings", self.training.trainings, 1, self.seeds)
         if self.warmup_s >= self.episode_s:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import dcgym
 from dcgym.cli import main
 from dcgym.cli.options import read_settings
-from dcgym.cli.sweep import read_axes, read_sweep
+from dcgym.cli.sweep import read_sweep, read_values
 from dcgym.cli.traffic import read_spec
 from dcgym.errors import ConfigError
 from dcgym.files import PLAN, load_mapping
@@ -122,7 +122,7 @@ def test_command_lines_are_refused_in_one_line(tmp_path, monkeypatch):
 def test_yaml_is_refused_in_one_line(text, before):
     refusal_of(lambda: parse_yaml(before + text, "x"))
     refusal_of(lambda: read_settings([f"x={text}"]))
-    refusal_of(lambda: read_axes([f"interval={text}"]))
+    refusal_of(lambda: read_values([f"interval={text}"]))
     refusal_of(lambda: read_spec("{" + text, PLAN))
 
 

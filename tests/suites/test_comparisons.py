@@ -122,7 +122,7 @@ def test_chance_is_taken_for_a_difference_from_the_best_as_often_as_is_said() ->
     tables, corrected, each = 400, 0, 0
     for _ in range(tables):
         shared = rng.normal(size=8)
-        runs = {str(i): sample(shared + rng.normal(size=8)) for i in range(8)}
+        runs = {str(i): {"": sample(shared + rng.normal(size=8))} for i in range(8)}
         found = from_best(runs, "low")[1:]
         corrected += any(one.p < SURE for one in found)
         each += any(one.gap.p < SURE for one in found)

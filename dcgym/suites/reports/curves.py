@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcgym.errors import ConfigError
+from dcgym.suites.designs import SAMPLE
 from dcgym.suites.fidelity import is_as_good_as, worst_status
 from dcgym.suites.reports.differences import differences_section
 from dcgym.suites.reports.html import Cell, defined, heading, table
@@ -25,7 +25,7 @@ from dcgym.suites.reports.plots import (
 from dcgym.suites.results import Records
 from dcgym.suites.samples import how_many
 from dcgym.suites.spec import Scalar
-from dcgym.units import parse_duration, parse_rate, parse_size
+from dcgym.units import quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,6 @@ __all__ = [
     "curve_sections",
     "is_sweep",
     "points_of",
-    "quantity",
     "varied_paths",
 ]
 
@@ -49,7 +48,6 @@ OF_FLOWS = (
     Column("slowdown_mean", "slowdown, mean", 1.0, 2),
     Column("slowdown_p99", "slowdown, p99", 1.0, 1),
 )
-_UNITS: tuple[Callable[[object], int], ...] = (parse_rate, parse_size, parse_duration)
 
 
 @dataclass(frozen=True)
@@ -72,25 +70,6 @@ def is_sweep(records: Records) -> bool:
         records: Records of runs.
     """
     return any(record.get("sweep") for record in records)
-
-
-def quantity(value: object) -> float | None:
-    """Return the number that a swept value stands for: 10000000.0 of "10Mbit"; None of a name.
-
-    Args:
-        value: The value.
-
-    >>> quantity("50ms"), quantity(0.4), quantity("cubic")
-    (50000000.0, 0.4, None)
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    for parse in _UNITS if isinstance(value, str) else ():
-        try:
-            return float(parse(value))
-        except ConfigError:
-            continue
-    return None
 
 
 def points_of(records: Records) -> list[Point]:
@@ -126,33 +105,55 @@ def curve_columns(records: Records) -> list[Column]:
 
 
 def curve_sections(records: Records) -> list[str]:
-    """Return a section of HTML for each combination of the values beside the first argument.
+    """Return a section of HTML for each combination of the values beside those that are drawn over.
+
+    Values that vary together are drawn over the first of them. A sample is drawn as dots over each
+    of the ranges that it is of.
 
     Args:
         records: Records of runs.
     """
     points = points_of(records)
-    path = varied_paths(points)[0]
+    drawn_over, others = _drawn_over(points)
     groups: dict[str, list[Point]] = {}
     for point in points:
-        rest = {name: value for name, value in point.values.items() if name != path}
-        title = ", ".join(f"{name} = {value}" for name, value in rest.items())
+        title = ", ".join(f"{path} = {point.values.get(path)}" for path in others)
         groups.setdefault(title, []).append(point)
+    columns = curve_columns(records)
     sections = []
     for title, group in groups.items():
-        columns = curve_columns(records)
-        drawn = "".join(_figure(records, group, path, one) for one in columns)
-        figures = f'<div class="figures">{drawn}</div>'
-        cells = [(str(point.values[path]), point.records) for point in group]
-        parts = (
-            heading(title),
-            legend(records),
-            figures,
-            _table(records, group, path),
-            differences_section(path, cells, columns),
-        )
+        parts = [heading(title), legend(records)]
+        for path in drawn_over[1:] if drawn_over[0] == SAMPLE else drawn_over[:1]:
+            drawn = "".join(_figure(records, group, path, one) for one in columns)
+            parts.append(f'<div class="figures">{drawn}</div>')
+        parts += _tables(records, group, drawn_over)
         sections.append("\n".join(parts))
     return sections
+
+
+def _drawn_over(points: Sequence[Point]) -> tuple[list[str], list[str]]:
+    """Return the arguments that vary within a section, and those that tell sections apart."""
+    first = SAMPLE if SAMPLE in points[0].values else varied_paths(points)[0]
+    varied = [path for path in varied_paths(points) if path != first]
+    # What has one value for each value of the first varies with it.
+    firsts = {str(point.values.get(first)) for point in points}
+    pairs = {
+        path: {(str(p.values.get(first)), str(p.values.get(path))) for p in points}
+        for path in varied
+    }
+    own = [first, *(path for path in varied if len(pairs[path]) == len(firsts))]
+    return own, [path for path in points[0].values if path not in own]
+
+
+def _tables(records: Records, points: Sequence[Point], paths: Sequence[str]) -> list[str]:
+    """Return the table of the points, and that of the differences from the best."""
+    columns, rows = curve_columns(records), _table(records, points, paths)
+    if paths[0] != SAMPLE:
+        cells = [(", ".join(str(p.values[one]) for one in paths), p.records) for p in points]
+        return [rows, differences_section(", ".join(paths), cells, columns)]
+    folded = f"<details><summary>Points of the sample</summary>{rows}</details>"
+    everywhere = [run for point in points for run in point.records]
+    return [folded, differences_section("", [("", everywhere)], columns)]
 
 
 def varied_paths(points: Sequence[Point]) -> list[str]:
@@ -167,7 +168,11 @@ def varied_paths(points: Sequence[Point]) -> list[str]:
 
 
 def _figure(records: Records, points: Sequence[Point], path: str, column: Column) -> str:
-    """Return a metric over the swept value; hollow where a run's fidelity is not ok."""
+    """Return a metric over the swept value; hollow where a run's fidelity is not ok.
+
+    Points of a sample have no line: other values differ between neighbours too.
+    """
+    is_sample = SAMPLE in points[0].values
     figure, axes = make_axes(4.0, 3.0)
     drawn: list[float] = []
     for policy in policies_of(records):
@@ -182,8 +187,8 @@ def _figure(records: Records, points: Sequence[Point], path: str, column: Column
         axes.errorbar(
             places,
             means,
-            yerr=errors,
-            linestyle=style.dash,
+            yerr=None if is_sample else errors,
+            linestyle="none" if is_sample else style.dash,
             color=style.colour,
             linewidth=1.5,
             label=policy,
@@ -201,15 +206,16 @@ def _figure(records: Records, points: Sequence[Point], path: str, column: Column
 def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> None:
     """Label the horizontal axis with the values as the user wrote them."""
     axes.set_xlabel(path)
-    texts = list(dict.fromkeys(str(point.values[path]) for point in points))
-    positions = list(dict.fromkeys(_position(points, point, path) for point in points))
-    numbers = [position for position in positions if not isinstance(position, str)]
+    # One that was written in two ways has one place.
+    texts = {_position(points, point, path): str(point.values[path]) for point in points}
+    numbers = [position for position in texts if not isinstance(position, str)]
     if not numbers:
         return
     is_wide = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM_RATIO
     axes.set_xscale("log" if is_wide else "linear")
-    axes.set_xticks(numbers, texts)
-    axes.minorticks_off()
+    if SAMPLE not in points[0].values:
+        axes.set_xticks(numbers, [*texts.values()])
+        axes.minorticks_off()
 
 
 def _position(points: Sequence[Point], point: Point, path: str) -> float | str:
@@ -218,9 +224,9 @@ def _position(points: Sequence[Point], point: Point, path: str) -> float | str:
     return str(point.values[path]) if own is None or None in numbers else own
 
 
-def _table(records: Records, points: Sequence[Point], path: str) -> str:
+def _table(records: Records, points: Sequence[Point], paths: Sequence[str]) -> str:
     columns = curve_columns(records)
-    titles: list[Cell] = [path, "policy", "seeds", *map(defined, columns), "fidelity"]
+    titles: list[Cell] = [*paths, "policy", "seeds", *map(defined, columns), "fidelity"]
     rows: list[list[Cell]] = []
     for point in points:
         best = {column.metric: best_of(point.records, column) for column in columns}
@@ -232,6 +238,6 @@ def _table(records: Records, points: Sequence[Point], path: str) -> str:
             ]
             poor = sum(not is_as_good_as(run, "ok") for run in runs)
             mark = worst_status(runs) + (f" ({poor} of {len(runs)})" if poor else "")
-            first = [str(point.values[path]), policy, how_many(runs)]
+            first = [*(str(point.values[path]) for path in paths), policy, how_many(runs)]
             rows.append([*first, *means, mark])
     return table(titles, rows)

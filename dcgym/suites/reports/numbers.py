@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dcgym.suites.comparisons import SURE, Gap, from_best, samples_of
+from dcgym.suites.comparisons import SURE, Gap, from_best, mean_of, samples_of
 from dcgym.suites.intervals import beside, bootstrap_95
 from dcgym.suites.reports.html import Cell, Marked
 from dcgym.suites.results import Records
@@ -117,7 +117,7 @@ def best_of(records: Records, column: Column) -> Ranking:
     """
     samples = samples_of(records, column.metric)
     found = from_best(samples, column.better)
-    means = [samples[one.policy].mean for one in found]
+    means = [mean_of(samples[one.policy]) for one in found]
     if len(set(means)) < 2:
         return Ranking()
     best = frozenset(one.policy for one, mean in zip(found, means, strict=True) if mean == means[0])

@@ -25,7 +25,7 @@ from dcgym.errors import ConfigError
 from dcgym.registry import Registry
 from dcgym.units import as_python
 
-__all__ = ["DRAWS", "Choice", "Draw", "Draws", "Integers", "Uniform"]
+__all__ = ["DRAWS", "Choice", "Draw", "Draws", "Integers", "Uniform", "read_draw"]
 
 Plain = Mapping[str, object]
 
@@ -73,6 +73,17 @@ class Uniform:
         # Rounding of the logarithm may leave the interval by a bit.
         return _with_unit(min(max(value, self.low), self.high), self.unit)
 
+    def at(self, share: float) -> object:
+        """Return the value below which a share of all draws lies, with four digits.
+
+        Args:
+            share: From 0 to 1.
+        """
+        low, high = (math.log(e) if self.is_log else e for e in (self.low, self.high))
+        value = low + share * (high - low)
+        value = float(f"{math.exp(value) if self.is_log else value:.4g}")
+        return _with_unit(min(max(value, self.low), self.high), self.unit)
+
     def extremes(self) -> list[object]:
         """Return the ends."""
         return [_with_unit(self.low, self.unit), _with_unit(self.high, self.unit)]
@@ -99,6 +110,15 @@ class Integers:
             generator: Source of chance.
         """
         return _with_unit(int(generator.integers(self.low, self.high, endpoint=True)), self.unit)
+
+    def at(self, share: float) -> object:
+        """Return the value below which a share of all draws lies.
+
+        Args:
+            share: From 0 to 1.
+        """
+        value = self.low + math.floor(share * (self.high - self.low + 1))
+        return _with_unit(min(value, self.high), self.unit)
 
     def extremes(self) -> list[object]:
         """Return the ends, and the number below the upper one: some fields must be even."""
@@ -128,6 +148,16 @@ class Choice:
             return self.values[int(generator.integers(len(self.values)))]
         shares = np.array(self.weights) / sum(self.weights)
         return self.values[int(generator.choice(len(self.values), p=shares))]
+
+    def at(self, share: float) -> object:
+        """Return the value below which a share of all draws lies, in the order of the values.
+
+        Args:
+            share: From 0 to 1.
+        """
+        ends = np.cumsum(self.weights or np.ones(len(self.values)))
+        place = int(np.searchsorted(ends, share * ends[-1], side="right"))
+        return self.values[min(place, len(self.values) - 1)]
 
     def extremes(self) -> list[object]:
         """Return all values."""
@@ -162,7 +192,7 @@ class Draws:
                     f"a field of {', '.join(fields)}" if fields else "none in this environment"
                 )
                 raise ConfigError("randomise field", path, allowed)
-            self.by_path[path] = _read(f"randomise {path}", one)
+            self.by_path[path] = read_draw(f"randomise {path}", one)
 
     def draw(self, generator: np.random.Generator) -> dict[str, object]:
         """Return a value of each field by its path.
@@ -177,7 +207,16 @@ class Draws:
         return {path: one.extremes()[-1] for path, one in self.by_path.items()}
 
 
-def _read(field: str, spec: object) -> Draw:
+def read_draw(field: str, spec: object) -> Draw:
+    """Return the distribution of a field.
+
+    Args:
+        field: Name of the field in errors.
+        spec: A list, or a mapping with the name of a distribution.
+
+    Raises:
+        ConfigError: It is neither, or not allowed.
+    """
     spec = as_python(spec)
     if isinstance(spec, list | tuple):
         spec = {"choice": spec}
