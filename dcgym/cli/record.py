@@ -30,6 +30,7 @@ def record(
         float | None, typer.Option(help="Length of an episode; the environment's if not given.")
     ] = None,
     seed: Annotated[int, whole(help="Seed of the first episode; they count up.")] = 0,
+    envs: Annotated[int | None, whole(help="Copies side by side (16; 1 in the emulation).")] = None,
     checkpoint: Annotated[Path | None, path(help="Of a learned policy.")] = None,
     name: Annotated[
         str | None,
@@ -39,6 +40,12 @@ def record(
     record_infos: Annotated[
         bool, typer.Option("--record-infos", help="Keep the infos of every step too.")
     ] = False,
+    info: Annotated[
+        str, typer.Option(help="Form of the infos: full, or flat such as metrics/queue.")
+    ] = "full",
+    file_format: Annotated[
+        str, typer.Option("--format", help="Format of the data set: minari.")
+    ] = "minari",
     as_json: Json = False,
 ) -> None:
     """Record episodes of a policy as a Minari data set, for offline learning.
@@ -46,13 +53,25 @@ def record(
     Example: [bold]dcgym record --env LoadBalancing-v1 --policy sed --episodes 100[/bold]
     """
     from dcgym.cli import single
+    from dcgym.suites.recordings import RecordingSpec
 
     chosen: dict[str, object] = {"backend": backend}
     if scenario is not None:
         chosen["scenario"] = read_spec(scenario, SCENARIO)
-    summary = single.record_dataset(
-        env, config, chosen, policy, episodes, seconds, seed, checkpoint, name, out, record_infos
+    spec = RecordingSpec(
+        env=single.environment_of(env, config, chosen, seconds),
+        policy=policy,
+        out=out,
+        episodes=episodes,
+        seed=seed,
+        **({} if envs is None else {"envs": envs}),
+        checkpoint=None if checkpoint is None else str(checkpoint),
+        name=name,
+        record_infos=record_infos,
+        info=info,
+        format=file_format,
     )
+    summary = single.record_dataset(spec)
     if as_json:
         print_json(summary)
         return

@@ -24,7 +24,7 @@ from dcgym.suites.watch import LOGS_FOLDER, watching
 from dcgym.tasks.common.presets import read_config
 from dcgym.writing import new_folder
 
-__all__ = ["TrainingOrder", "record_dataset", "run_episode", "train_policy"]
+__all__ = ["TrainingOrder", "environment_of", "record_dataset", "run_episode", "train_policy"]
 
 
 def run_episode(
@@ -158,34 +158,16 @@ def train_policy(order: TrainingOrder) -> Record:
         return _with_bar(f"train {name}", lambda follow: training.train_policy(spec, follow, watch))
 
 
-# Long because every option of the command is an argument.
-def record_dataset(
-    env: str | None,
-    config: Path | None,
-    chosen: Mapping[str, object],
-    policy: str,
-    episodes: int,
-    episode_s: float | None,
-    seed: int,
-    checkpoint: Path | None,
-    name: str | None,
-    out: Path,
-    record_infos: bool,
-) -> Record:
-    """Record a data set with a progress bar and return what it holds.
+def environment_of(
+    env: str | None, config: Path | None, chosen: Mapping[str, object], episode_s: float | None
+) -> dict[str, object]:
+    """Return the arguments of the environment whose episodes are recorded.
 
     Args:
         env: Name of the environment; None for the configuration's, or the first one.
         config: File or preset.
         chosen: Arguments that win over the configuration's, by name; None leaves one to it.
-        policy: Name of the policy.
-        episodes: Number of episodes.
         episode_s: Length of an episode; None for the environment's own.
-        seed: Seed of the first episode.
-        checkpoint: Folder of a learned policy.
-        name: Name of the data set; None for one of environment and policy.
-        out: Folder of data sets.
-        record_infos: Whether the data set holds infos.
 
     Raises:
         ConfigError: An argument is not allowed.
@@ -194,17 +176,20 @@ def record_dataset(
     if episode_s is not None:
         episode_s = check_seconds("seconds", episode_s)
         configured["max_steps"] = steps_in(episode_s, _timed(configured))
-    spec = recordings.RecordingSpec(
-        env=configured,
-        policy=policy,
-        out=out,
-        episodes=episodes,
-        seed=seed,
-        checkpoint=None if checkpoint is None else str(checkpoint),
-        name=name,
-        record_infos=record_infos,
-    )
-    return _with_bar(f"record {policy}", lambda follow: recordings.record_dataset(spec, follow))
+    return configured
+
+
+def record_dataset(spec: recordings.RecordingSpec) -> Record:
+    """Record a data set with a progress bar and return what it holds.
+
+    Args:
+        spec: What is recorded.
+
+    Raises:
+        ConfigError: Something in the specification is not allowed.
+    """
+    title = f"record {spec.policy}"
+    return _with_bar(title, lambda follow: recordings.record_dataset(spec, follow))
 
 
 def _published(order: TrainingOrder, preset: str) -> TrainingOrder:

@@ -11,25 +11,31 @@ import contextlib
 import os
 import re
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 
 from dcgym._version import __version__
 from dcgym.backends.names import named_runs
 from dcgym.backends.records import Record
-from dcgym.config import check_flag, check_int, check_name, read_numbers
-from dcgym.envs.factory import env_id_of, find_environment, form_of, make_env
+from dcgym.config import check_flag, check_in, check_int, check_name, read_numbers
+from dcgym.defaults import DefaultCount
+from dcgym.envs.bindings.base import MOST_COPIES
+from dcgym.envs.factory import env_id_of, make_env, make_vec_env
+from dcgym.envs.infos import flattened
+from dcgym.envs.values import Mask
+from dcgym.envs.vector import TaskVectorEnv
 from dcgym.errors import ConfigError, MissingDependency
 from dcgym.places import temporary_place
-from dcgym.policies import Policy, load_policy, make_policy
-from dcgym.policies.base import AnyAction, Observation
-from dcgym.suites.recorders import RECORDERS
-from dcgym.suites.rollout import Progress
+from dcgym.policies import Policy
+from dcgym.policies.base import AnyAction, Info, Observation
+from dcgym.suites.checks import capabilities_of
+from dcgym.suites.recorders.base import narrowed
+from dcgym.suites.rollout import Progress, bind_policy, policy_of, recorder_of
 from dcgym.suites.spec import Arguments, RunSpec
 from dcgym.suites.suite import MOST_RUNS
 from dcgym.writing import as_path, new_folder, real_path
@@ -38,6 +44,9 @@ if TYPE_CHECKING:
     from minari.data_collector.episode_buffer import EpisodeBuffer
 
 __all__ = ["RecordingSpec", "dataset_name", "record_dataset"]
+
+FORMATS = ("minari",)
+INFOS = ("full", "flat")
 
 PLACE = "MINARI_DATASETS_PATH"
 """Where Minari looks for data sets."""
@@ -53,11 +62,15 @@ class RecordingSpec:
         env: Arguments of the environment; ``max_steps`` bounds an episode.
         policy: Name of the policy.
         out: Folder of data sets.
-        episodes: Number of episodes; number i has seed ``seed + i``.
-        seed: Seed of the first episode, and of the policy.
+        episodes: Number of episodes; number i has seed ``seed + i``, and a policy of its own.
+        seed: Seed of the first episode.
+        envs: Copies of the environment side by side, on which episodes do not depend. Where nobody
+            says, 1 if the backend does not repeat its episodes.
         checkpoint: Folder of a learned policy.
         name: Name of the data set, which ends with its version; `dataset_name` if None.
-        record_infos: Whether the data set holds the infos, in their full form.
+        record_infos: Whether the data set holds the infos.
+        info: Their form: "full", nested; or "flat", numbers by path, such as ``metrics/queue``.
+        format: Format of the data set: "minari".
     """
 
     env: Arguments
@@ -65,9 +78,12 @@ class RecordingSpec:
     out: Path
     episodes: int = 10
     seed: int = 0
+    envs: int = DefaultCount(16)
     checkpoint: str | None = None
     name: str | None = None
     record_infos: bool = False
+    info: str = "full"
+    format: str = "minari"
 
     def __post_init__(self) -> None:
         """Check what no environment does.
@@ -78,7 +94,12 @@ class RecordingSpec:
         read_numbers(self)
         check_int("episodes", self.episodes, 1, MOST_RUNS)
         check_int("seed", self.seed, 0)
+        check_int("envs", self.envs, 1, MOST_COPIES)
         check_flag("record_infos", self.record_infos)
+        check_in("info", self.info, INFOS)
+        if self.info != "full" and not self.record_infos:
+            raise ConfigError("info", self.info, "full where no infos are recorded")
+        check_in("format", self.format, FORMATS)
         check_name("policy", self.policy)
         name = dataset_name(self.env, self.policy) if self.name is None else self.name
         if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -120,33 +141,29 @@ def record_dataset(spec: RecordingSpec, progress: Progress = lambda *_: None) ->
     _require_minari()
     from minari import create_dataset_from_buffers as create
 
-    policy = _make(spec)
+    run = _run_of(spec)
     folder = spec.out / name
     if folder.exists():
         raise ConfigError("name", name, f"one that {spec.out} does not have yet")
-    with new_folder(spec.out) as out, contextlib.closing(_environment(spec, policy)) as env:
-        totals = _Totals()
+    with (
+        new_folder(spec.out) as out,
+        contextlib.closing(_copies(spec, run)) as envs,
+        # Of spaces and a specification alone: it is never reset.
+        contextlib.closing(make_env({**run.env, "info": spec.info})) as env,
+    ):
+        recording = _Recording(envs, run, spec)
         with temporary_place("recording", parent=out) as partial:
             with _kept_in(partial), named_runs(f"record-{spec.policy}-{spec.seed}"):
                 create(
                     name,
-                    totals.counted(_episodes(env, policy.bind(env), spec, progress)),
+                    recording.episodes(progress),
                     env=env,
                     algorithm_name=spec.policy,
                     description=f"{spec.policy} in {env_id_of(spec.env)}, by dcgym record.",
                     requirements=[f"dcgym=={__version__}"],
                 )
             _move(partial, out, name)
-    return {
-        "name": name,
-        "folder": str(folder),
-        "env": env_id_of(spec.env),
-        "policy": spec.policy,
-        "seed": spec.seed,
-        "episodes": totals.episodes,
-        "steps": totals.steps,
-        "return_mean": totals.total / totals.episodes,
-    }
+    return {"name": name, "folder": str(folder), **recording.summary()}
 
 
 def _require_minari() -> None:
@@ -157,94 +174,177 @@ def _require_minari() -> None:
         raise MissingDependency("minari[hdf5]", "minari") from error
 
 
-def _make(spec: RecordingSpec) -> Policy:
-    if spec.checkpoint is not None:
-        return load_policy(spec.checkpoint)
-    family = find_environment(env_id_of(spec.env)).family
-    return make_policy(spec.policy, family=family, seed=spec.seed)
+def _run_of(spec: RecordingSpec) -> RunSpec:
+    """Return the run that each episode is, with the environment as the policy wants it."""
+    run = RunSpec(env=spec.env, policy=spec.policy, steps=1, checkpoint=spec.checkpoint)
+    config = recorder_of(run).configure(run, policy_of(run, spec.seed).env_overrides())
+    return replace(run, env=config)
 
 
-def _environment(spec: RecordingSpec, policy: Policy) -> gym.Env[Observation, object]:
-    """Return the environment as the policy wants it."""
-    environment = find_environment(env_id_of(spec.env))
-    recorder = RECORDERS.find(form_of(environment, spec.env).recorder)
-    run = RunSpec(env=spec.env, policy=spec.policy, steps=1, seed=spec.seed)
-    config = recorder.configure(run, policy.env_overrides())
-    env = make_env({**config, "info": "full"})
-    if env.spec is None or env.spec.max_episode_steps is None:
+def _copies(spec: RecordingSpec, run: RunSpec) -> TaskVectorEnv:
+    """Return the copies of the environment; their session tells the infos."""
+    # Copies with shared paths would meet what the first of them meets alone.
+    config = {**run.env, "paths": "own"} if "paths" in run.env else run.env
+    n_envs = min(spec.envs, spec.episodes)
+    if n_envs > 1 and not capabilities_of(run.env).deterministic:
+        if not isinstance(spec.envs, DefaultCount):
+            raise ConfigError("envs", spec.envs, "1: episodes of this backend do not repeat")
+        n_envs = 1
+    made = make_vec_env(config, n_envs, info="none", autoreset_mode="Disabled")
+    envs = narrowed(made, TaskVectorEnv)
+    if not envs.settings.has_end:
+        envs.close()
         allowed = "a number of seconds: these episodes have no end of their own"
-        env.close()
         raise ConfigError("seconds", None, allowed)
-    return env
+    return envs
 
 
-def _episodes(
-    env: gym.Env[Observation, object], policy: Policy, spec: RecordingSpec, progress: Progress
-) -> Iterator[EpisodeBuffer]:
-    """Run the episodes one after the other."""
-    from minari.data_collector.episode_buffer import EpisodeBuffer
+class _SlotInfo(Mapping[str, Any]):
+    """The info of one slot: values are taken from those of all slots when they are asked for."""
 
-    for number in range(spec.episodes):
-        progress(number / spec.episodes, f"episode {number + 1}")
-        observation, info = env.reset(seed=spec.seed + number)
-        policy.bind(env)
-        seen, infos, actions, rewards = [observation.copy()], [info], [], []
-        ends: list[tuple[bool, bool]] = []
-        while not ends or not any(ends[-1]):
-            action = policy.act(observation.copy(), info)
-            observation, reward, terminated, truncated, info = env.step(action)
-            seen.append(observation.copy())
-            if spec.record_infos:
-                infos.append(info)
-            actions.append(action)
-            rewards.append(float(reward))
-            ends.append((terminated, truncated))
-        yield EpisodeBuffer(
-            id=number,
-            seed=spec.seed + number,
-            observations=np.stack(seen),
-            actions=_stacked(actions),
-            rewards=rewards,
-            terminations=[terminated for terminated, _ in ends],
-            truncations=[truncated for _, truncated in ends],
+    def __init__(self, infos: Mapping[str, Any], slot: int) -> None:
+        self._infos, self._slot = infos, slot
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._infos[name]
+        return _SlotInfo(found, self._slot) if isinstance(found, dict) else found[self._slot, 0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+
+@dataclass
+class _Episode:
+    """An episode so far, and what acts in it."""
+
+    number: int
+    policy: Policy
+    observations: list[Observation]
+    infos: list[Info]
+    actions: list[Any] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+
+    def act(self) -> AnyAction:
+        """Return what the policy decides now, and keep it."""
+        action = self.policy.act(self.observations[-1].copy(), self.infos[-1])
+        self.actions.append(action)
+        return action
+
+    def buffer(self, spec: RecordingSpec, is_terminated: bool, is_truncated: bool) -> EpisodeBuffer:
+        """Return the episode, which has ended, as Minari takes it."""
+        from minari.data_collector.episode_buffer import EpisodeBuffer
+
+        infos = [flattened(one) for one in self.infos] if spec.info == "flat" else self.infos
+        before = [False] * (len(self.rewards) - 1)
+        return EpisodeBuffer(
+            id=self.number,
+            seed=spec.seed + self.number,
+            observations=np.stack(self.observations),
+            actions=_stacked(self.actions),
+            rewards=self.rewards,
+            terminations=[*before, is_terminated],
+            truncations=[*before, is_truncated],
             infos=_stacked_infos(infos) if spec.record_infos else None,
         )
-    progress(1.0, "")
 
 
-def _stacked(actions: list[Any]) -> AnyAction:
+class _Recording:
+    """Episodes side by side, one in each copy of the environment.
+
+    A copy whose episode ended begins the next one. Copies step together: one that finds none left
+    repeats an episode, which is not kept.
+    """
+
+    def __init__(self, envs: TaskVectorEnv, run: RunSpec, spec: RecordingSpec) -> None:
+        self._envs, self._run, self._spec = envs, run, spec
+        self._recorder = recorder_of(run)
+        self._largest = envs.system.task()
+        self._numbers = count()
+        self._running: dict[int, _Episode] = {}
+        self._is_over: Mask = np.ones(envs.num_envs, np.bool_)
+        self._steps, self._total = 0, 0.0
+
+    def episodes(self, progress: Progress) -> Iterator[EpisodeBuffer]:
+        """Run the episodes, and hand them on in order."""
+        n_episodes = self._spec.episodes
+        ended: dict[int | None, EpisodeBuffer] = {}
+        for number in range(n_episodes):
+            progress(number / n_episodes, f"episode {number + 1}")
+            while number not in ended:
+                if self._is_over.any():
+                    self._begin()
+                ended |= {one.id: one for one in self._step()}
+            done = ended.pop(number)
+            self._steps += len(done)
+            self._total += sum(done.rewards)
+            yield done
+        progress(1.0, "")
+
+    def summary(self) -> Record:
+        """Return what the episodes hold, once they are handed on."""
+        spec = self._spec
+        return {
+            "env": env_id_of(spec.env),
+            "policy": spec.policy,
+            "seed": spec.seed,
+            "episodes": spec.episodes,
+            "steps": self._steps,
+            "return_mean": self._total / spec.episodes,
+        }
+
+    def _begin(self) -> None:
+        """Begin the next episode in copies where one is over."""
+        spec, system = self._spec, self._envs.system
+        numbers = {slot: next(self._numbers) for slot in np.flatnonzero(self._is_over).tolist()}
+        seeds: list[int | None] = [None] * self._envs.num_envs
+        for slot, number in numbers.items():
+            seeds[slot] = spec.seed + number % spec.episodes
+        observations, _ = self._envs.reset(seed=seeds, options={"reset_mask": self._is_over})
+        infos = self._envs.session.infos()
+        for slot, number in numbers.items():
+            policy = policy_of(self._run, self._recorder.policy_seed(spec.seed + number, 0))
+            bound = bind_policy(policy, self._largest, system.task(slot))
+            seen, info = observations[slot].copy(), _SlotInfo(infos, slot)
+            self._running[slot] = _Episode(number, bound, [seen], [info])
+
+    def _step(self) -> Iterator[EpisodeBuffer]:
+        """Step all copies, and yield the episodes that this ends."""
+        running = list(self._running.values())
+        actions = _stacked([one.act() for one in running])
+        observations, rewards, terminated, truncated, _ = self._envs.step(actions)
+        infos = self._envs.session.infos()
+        self._is_over = terminated | truncated
+        for slot, one in enumerate(running):
+            one.observations.append(observations[slot].copy())
+            one.rewards.append(float(rewards[slot]))
+            if not self._spec.record_infos:
+                one.infos.clear()
+            one.infos.append(_SlotInfo(infos, slot))
+            if self._is_over[slot] and one.number < self._spec.episodes:
+                yield one.buffer(self._spec, bool(terminated[slot]), bool(truncated[slot]))
+
+
+def _stacked(actions: Sequence[Any]) -> AnyAction:
     """Return actions as one array, or one for each of their parts."""
     if isinstance(actions[0], dict):
         return {name: np.stack([one[name] for one in actions]) for name in actions[0]}
     return np.stack([np.asarray(one) for one in actions])
 
 
-def _stacked_infos(infos: list[Record]) -> dict[str, object]:
+def _stacked_infos(infos: Sequence[Info]) -> dict[str, object]:
     """Return infos of one structure as one, with an array for each number; texts stay a list."""
     made: dict[str, object] = {}
     for name, first in infos[0].items():
         values = [info[name] for info in infos]
         is_text = isinstance(first, str)
-        if isinstance(first, dict):
+        if isinstance(first, Mapping):
             made[name] = _stacked_infos(values)
         else:
             made[name] = values if is_text else np.stack([np.asarray(one) for one in values])
     return made
-
-
-class _Totals:
-    """Counts episodes that pass."""
-
-    def __init__(self) -> None:
-        self.episodes, self.steps, self.total = 0, 0, 0.0
-
-    def counted(self, episodes: Iterator[EpisodeBuffer]) -> Iterator[EpisodeBuffer]:
-        """Hand on episodes, and count them."""
-        for episode in episodes:
-            self.episodes += 1
-            self.steps += len(episode)
-            self.total += sum(episode.rewards)
-            yield episode
 
 
 @contextlib.contextmanager

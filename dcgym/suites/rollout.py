@@ -28,7 +28,7 @@ from dcgym.suites.results import RUN_FILES, machine, run_name, write_run
 from dcgym.suites.spec import RunSpec
 from dcgym.writing import new_folder
 
-__all__ = ["MakePolicy", "Progress", "run_episode"]
+__all__ = ["MakePolicy", "Progress", "bind_policy", "policy_of", "recorder_of", "run_episode"]
 
 REPORTS = 100
 """Progress reports of a run, about."""
@@ -84,9 +84,8 @@ def run_episode(
 
 
 def _prepare(spec: RunSpec, make: MakePolicy | None) -> _Run:
-    environment = find_environment(env_id_of(spec.env))
-    recorder = RECORDERS.find(form_of(environment, spec.env).recorder)
-    make = make or partial(_make_policy, spec, environment.family)
+    recorder = recorder_of(spec)
+    make = make or partial(policy_of, spec)
     first = make(recorder.policy_seed(spec.seed, 0))
     config = recorder.configure(spec, first.env_overrides())
     session = make_session({**config, "max_steps": spec.steps, **recorder.recording(spec)})
@@ -94,13 +93,50 @@ def _prepare(spec: RunSpec, make: MakePolicy | None) -> _Run:
         make(recorder.policy_seed(spec.seed, number))
         for number in range(1, len(session.system.agents))
     ]
-    return _Run(environment.id, config, session, [first, *others], recorder)
+    return _Run(env_id_of(spec.env), config, session, [first, *others], recorder)
 
 
-def _make_policy(spec: RunSpec, family: str, seed: int) -> Policy:
+def recorder_of(spec: RunSpec) -> type[Recorder]:
+    """Return what records the run of an environment.
+
+    Args:
+        spec: The run.
+
+    Raises:
+        ConfigError: There is no such environment.
+    """
+    return RECORDERS.find(form_of(find_environment(env_id_of(spec.env)), spec.env).recorder)
+
+
+def policy_of(spec: RunSpec, seed: int) -> Policy:
+    """Return a policy that a run names; it is not bound.
+
+    Args:
+        spec: The run.
+        seed: Seed of the policy.
+
+    Raises:
+        ConfigError: There is no such policy or checkpoint.
+    """
     if spec.checkpoint is not None:
         return load_policy(spec.checkpoint)
+    family = find_environment(env_id_of(spec.env)).family
     return make_policy(spec.policy, family=family, seed=seed, **spec.params)
+
+
+def bind_policy(policy: Policy, largest: object, task: object) -> Policy:
+    """Bind a policy to an episode that has begun.
+
+    Args:
+        policy: The policy.
+        largest: The task before the first episode. A randomised environment shows what its largest
+            draw has: what networks were trained on.
+        task: The task of the episode.
+
+    Raises:
+        ConfigError: The policy does not fit the task.
+    """
+    return policy.bind(largest if isinstance(policy, LearnedPolicy) else task)
 
 
 def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> tuple[Columns, Outcome]:
@@ -108,16 +144,12 @@ def _roll_out(run: _Run, spec: RunSpec, progress: Progress) -> tuple[Columns, Ou
     session = run.session
     every = math.ceil(spec.steps / REPORTS)
     progress(0.0, "building")
-    # A randomised environment shows what its largest draw has: what networks were trained on.
     largest = session.system.task()
     with named_runs(run_name(spec.scenario, spec.policy, spec.seed)):
         session.begin([seeding.np_random(spec.seed)[0]])
     # Now: a randomised environment has drawn what the episode is about.
     recorder, task = run.recorder(session, spec), session.system.task()
-    policies = [
-        policy.bind(largest if isinstance(policy, LearnedPolicy) else task)
-        for policy in run.policies
-    ]
+    policies = [bind_policy(policy, largest, task) for policy in run.policies]
     session.advance()
     recorder.begin()
     steps = _steps(session, policies)

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -168,7 +169,8 @@ class RandomLevelPolicy(BoundPolicy[AcceleratorView]):
             seed: Seed of the action space.
         """
         super().__init__()
-        self._seed: int | None = seed
+        self._seed = seed
+        self._space: gym.Space[np.int64] | None = None
 
     def act(self, observation: Observation, info: Info) -> AnyAction:
         """Return a random action.
@@ -177,8 +179,8 @@ class RandomLevelPolicy(BoundPolicy[AcceleratorView]):
             observation: Not looked at.
             info: Not looked at.
         """
-        space = self.task.action_space
-        if self._seed is not None:
-            space.seed(self._seed)
-            self._seed = None
-        return np.asarray(space.sample())
+        if self._space is None:
+            # The task's own space draws for everybody who asks it.
+            self._space = copy.deepcopy(self.task.action_space)
+            self._space.seed(self._seed)
+        return np.asarray(self._space.sample())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 from dcgym.cli import main
+from dcgym.envs.registry import ENVIRONMENTS
 from dcgym.errors import BackendError, ConfigError
+from dcgym.policies import POLICIES
 from dcgym.suites.recordings import RecordingSpec, dataset_name, record_dataset
 from dcgym.testing import FakeBackend
 
@@ -26,25 +29,128 @@ def load(out: Path, name: str) -> Any:
     return minari.MinariDataset(out / name / "data")
 
 
-@pytest.mark.simulation
-def test_episodes_are_read_back_and_happen_again(tmp_path: Path) -> None:
-    spec = RecordingSpec(env=POOL, policy="random", out=tmp_path, episodes=2, seed=7)
-    summary = record_dataset(spec)
-    assert (summary["name"], summary["steps"]) == ("dcgym/LoadBalancing/random-v0", 12)
-    data = load(tmp_path, summary["name"])
-    assert (data.total_episodes, data.total_steps) == (2, 12)
+def twin(env_id: str, **arguments: Any) -> dict[str, Any]:
+    """Return the arguments of an environment in the simulation."""
+    return {"env": env_id, "backend": "simulation", **arguments}
+
+
+def cases() -> list[tuple[str, str]]:
+    """Return each environment with a policy that draws its actions, and with one that does not."""
+    found = []
+    for env_id, environment in ENVIRONMENTS.items():
+        names = POLICIES.find(environment.family).names()
+        draws = "random" if "random" in names else "random+random"
+        found += [(env_id, draws), (env_id, next(name for name in names if "random" not in name))]
+    return found
+
+
+def flat(episode: Any) -> dict[str, tuple[Any, bytes]]:
+    """Return everything of an episode by name, as types and bytes."""
+    found: dict[str, tuple[Any, bytes]] = {}
+
+    def add(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, one in value.items():
+                add(f"{name}/{key}", one)
+        elif value is not None:
+            array = np.asarray(value)
+            is_text = array.dtype == object
+            found[name] = (array.dtype, repr(value).encode() if is_text else array.tobytes())
+
+    for name in ("observations", "actions", "rewards", "terminations", "truncations", "infos"):
+        add(name, getattr(episode, name))
+    return found
+
+
+def recorded(out: Path, env: dict[str, Any], policy: str, **options: Any) -> Any:
+    """Record a data set in a new folder, and load it."""
+    folder = out / str(len(list(out.iterdir())) if out.exists() else 0)
+    spec = RecordingSpec(env=env, policy=policy, out=folder, **options)
+    return load(folder, record_dataset(spec)["name"])
+
+
+def assert_happens_again(data: Any) -> None:
+    """Compare a data set with what its environment does when it is given seeds and actions."""
     env = data.recover_environment()
-    for number, episode in enumerate(data.iterate_episodes()):
-        assert len(episode.observations) == len(episode.actions) + 1 == 7
-        assert episode.truncations.tolist() == [False] * 5 + [True]
-        # The twin is deterministic: the same seed and actions give the same episode.
-        observation, _ = env.reset(seed=7 + number)
+    metadata = data.storage.get_episode_metadata(range(data.total_episodes))
+    for episode, known in zip(data.iterate_episodes(), metadata, strict=True):
+        observation, _ = env.reset(seed=known["seed"])
         np.testing.assert_array_equal(observation, episode.observations[0])
-        for step, action in enumerate(episode.actions):
-            observation, reward, *_ = env.step(action)
-            np.testing.assert_array_equal(observation, episode.observations[step + 1])
-            assert reward == episode.rewards[step]
+        for step in range(len(episode.rewards)):
+            result = env.step(at(episode.actions, step))
+            np.testing.assert_array_equal(result[0], episode.observations[step + 1])
+            told = (episode.rewards, episode.terminations, episode.truncations)
+            assert result[1:4] == tuple(values[step] for values in told)
+        assert result[2] or result[3]
     env.close()
+
+
+def at(actions: Any, step: int) -> Any:
+    if isinstance(actions, dict):
+        return {name: part[step] for name, part in actions.items()}
+    return actions[step]
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(("env_id", "policy"), cases())
+def test_every_environment_is_recorded_and_happens_again(
+    env_id: str, policy: str, tmp_path: Path
+) -> None:
+    env = twin(env_id, max_steps=4)
+    options: dict[str, Any] = {"seed": 7, "record_infos": True}
+    alone = recorded(tmp_path, env, policy, episodes=3, **options)
+    assert_happens_again(alone)
+    # Two copies: one of them records the third episode, in which the other repeats one.
+    beside = recorded(tmp_path, env, policy, episodes=3, envs=2, **options)
+    assert alone.total_episodes == beside.total_episodes == 3
+    expected = [flat(episode) for episode in alone.iterate_episodes()]
+    assert [flat(episode) for episode in beside.iterate_episodes()] == expected
+    # What came before it is nothing to an episode.
+    (last,) = recorded(tmp_path, env, policy, episodes=1, **{**options, "seed": 9})
+    assert flat(last) == expected[2]
+
+
+OWN_END = [name for name in ENVIRONMENTS if ENVIRONMENTS[name].single.defaults["max_steps"] is None]
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("env_id", OWN_END)
+def test_episodes_that_end_by_themselves_need_no_length(env_id: str, tmp_path: Path) -> None:
+    data = recorded(tmp_path, twin(env_id), "random", episodes=1)
+    (episode,) = data.iterate_episodes()
+    assert episode.terminations[-1] and not episode.truncations.any()
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(
+    "env", [POOL | {"max_steps": None}, {"env": "JobAssignment-v0", "jobs": None}]
+)
+def test_episodes_without_an_end_are_refused(env: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no end of their own"):
+        recorded(tmp_path, env, "random")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.simulation
+def test_copies_do_not_share_the_jobs_of_an_episode(tmp_path: Path) -> None:
+    env = {"env": "JobAssignment-v0", "paths": "shared", "max_steps": 20}
+    alone, beside = (recorded(tmp_path, env, "random", episodes=2, envs=n) for n in (1, 2))
+    expected = [flat(episode) for episode in alone]
+    assert [flat(episode) for episode in beside] == expected and expected[0] != expected[1]
+
+
+class UnsteadyBackend(FakeBackend):
+    """A backend that promises no episode twice."""
+
+    capabilities = replace(FakeBackend.capabilities, deterministic=False)
+
+
+def test_copies_are_refused_where_episodes_do_not_repeat(tmp_path: Path) -> None:
+    env = {"backend": UnsteadyBackend, "max_steps": 4}
+    with pytest.raises(ConfigError, match=r"envs: value 2 .* do not repeat"):
+        recorded(tmp_path, env, "cubic", episodes=2, envs=2)
+    assert not list(tmp_path.iterdir())
+    assert recorded(tmp_path, env, "cubic", episodes=2).total_steps == 8
 
 
 @pytest.mark.simulation
@@ -122,17 +228,22 @@ def assert_read(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.simulation
+@pytest.mark.parametrize("form", ["full", "flat"])
 @pytest.mark.parametrize("kind", RECORDED)
-def test_infos_are_read_back_as_the_environment_gave_them(kind: str, tmp_path: Path) -> None:
+def test_infos_are_read_back_as_the_environment_gave_them(
+    kind: str, form: str, tmp_path: Path
+) -> None:
     env, policy = RECORDED[kind]
-    spec = RecordingSpec(env=env, policy=policy, out=tmp_path, episodes=2, record_infos=True)
-    data = load(tmp_path, record_dataset(spec)["name"])
+    options: dict[str, Any] = {"episodes": 3, "record_infos": True, "info": form}
+    data = recorded(tmp_path, env, policy, **options)
     again = data.recover_environment()
     for number, episode in enumerate(data.iterate_episodes()):
         infos = [again.reset(seed=number)[1]]
         infos += [again.step(action)[4] for action in episode.actions]
-        assert_read(episode.infos, told(infos))
+        assert_read(episode.infos, nested(told(infos)) if form == "flat" else told(infos))
     again.close()
+    beside = recorded(tmp_path, env, policy, envs=2, **options)
+    assert [flat(one) for one in beside] == [flat(one) for one in data]
 
 
 @pytest.mark.simulation
@@ -217,6 +328,10 @@ def test_the_command_says_where_it_is_and_refuses_it_twice(
         {"name": "../up-v0"},
         {"policy": "sedd"},
         {"record_infos": "yes"},
+        {"envs": 0},
+        {"info": "flat"},
+        {"info": "none", "record_infos": True},
+        {"format": "csv"},
     ],
 )
 def test_bad_settings_leave_nothing(change: dict[str, Any], tmp_path: Path) -> None:

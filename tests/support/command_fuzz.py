@@ -27,7 +27,7 @@ _LEFT_OUT = ("doctor", "clean")
 _STARTS = (
     "dcgym.suites.matrix.Matrix.run_all",
     "dcgym.suites.rollout._roll_out",
-    "dcgym.suites.recordings._episodes",
+    "dcgym.suites.recordings._Recording.episodes",
     "dcgym.suites.watch.Watch.begin",
     "dcgym.policies.learned.cloning.demonstrate",
 )
@@ -56,7 +56,7 @@ _NAMES = {
     "kind": ("policies", "suites"),
     "name": ("mine/pool-v0",),
     "period": ("0.5",),
-    "format": ("png", "svg"),
+    "format": ("png", "svg", "minari"),
     "cases": ("incast",),
     "folder": ("folder",),
     "picture": ("new.svg", "new.png"),

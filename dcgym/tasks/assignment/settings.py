@@ -64,6 +64,11 @@ class JobAssignmentSettings(TaskSettings):
         if self.interval is not None and parse_duration(self.interval, "interval") <= 0:
             raise ConfigError("interval", self.interval, "a duration above 0, such as '55ms'")
 
+    @property
+    def has_end(self) -> bool:
+        """Whether every episode ends: after its last job, too."""
+        return super().has_end or self.jobs is not None
+
     def make_scenario(self) -> Scenario:
         """Return the scenario, its arrivals at the mean distance that was asked for.
 

@@ -56,6 +56,11 @@ class TaskSettings:
         if self.max_steps is not None:
             check_int("max_steps", self.max_steps, 1)
 
+    @property
+    def has_end(self) -> bool:
+        """Whether every episode ends; tasks that end by themselves say so."""
+        return self.max_steps is not None
+
     def drawn(self, values: Mapping[str, object]) -> Self:
         """Return the settings of a draw, which draw nothing more.
 

@@ -88,6 +88,11 @@ class PlacementSettings(TaskSettings):
     vips: VipSpec = field(default_factory=lambda: {"vips": 400, "total": "400Gbit"})
     backend: object = "simulation"
 
+    @property
+    def has_end(self) -> bool:
+        """Whether every episode ends: after the last VIP or epoch."""
+        return True
+
     def make_data_centre(self) -> DataCentre:
         """Return the data centre.
 
