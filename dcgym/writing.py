@@ -262,7 +262,8 @@ def write_table(path: str | Path, field: str, table: pl.DataFrame) -> None:
         try:
             table.write_csv(to) if is_csv else table.write_parquet(to)
         except ComputeError as error:  # What it makes of a full disk.
-            raise OSError(errno.EIO, str(error)) from error
+            is_full = os.strerror(errno.ENOSPC) in str(error)
+            raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error)) from error
 
     write_file(path, field, write)
 

@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     from dcgym.cli.app import app
     from dcgym.cli.bench import add_suites
     from dcgym.cli.completion import VARIABLE
+    from dcgym.cli.faults import Interrupted
     from dcgym.cli.options import as_written
     from dcgym.cli.output import write_in_any_locale
     from dcgym.cli.usage import UsageError, is_help, of_usage
@@ -51,6 +52,8 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(str(as_written(error)), EXIT_BAD_INPUT)
     except BackendError as error:
         _fail(_as_told(error, words), EXIT_FAILURE)
+    except Interrupted as error:
+        _fail(f"interrupted: {error}", EXIT_INTERRUPTED)
     except (DcgymError, OSError) as error:
         _fail(str(error), EXIT_FAILURE)
     except (KeyboardInterrupt, Abort):

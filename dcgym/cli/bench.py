@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from dcgym.cli.faults import MemoryLimit, RetryFailed, RunDeadline, telling_faults
 from dcgym.cli.options import (
     Address,
     Backend,
@@ -34,14 +35,17 @@ from dcgym.errors import BackendError
 from dcgym.files import PLAN
 
 if TYPE_CHECKING:
-    from dcgym.suites import Suite
+    from dcgym.suites import Faults, Suite
     from dcgym.suites.results import Records
 
 __all__ = ["add_suites", "bench_app", "run_and_show", "show_records", "varied"]
 
 # What makers of suites may take besides backend and length.
 OWN_OPTIONS = {"load": Load, "traffic": Traffic, "generator": GeneratorOption}
-RESUMES = "Finished runs in the folder are kept and skipped, so that the same command resumes."
+RESUMES = (
+    "Finished runs in the folder are kept and skipped, so that the same command resumes. Failed "
+    "ones run again with --retry-failed."
+)
 
 bench_app = typer.Typer(help="Compare policies on a fixed task.", no_args_is_help=True)
 
@@ -71,9 +75,16 @@ def _add_suite(suite: Suite) -> None:
         jobs: Jobs = suite.jobs,
         require_fidelity: RequireFidelity = "invalid",
         address: Address = None,
+        retry_failed: RetryFailed = False,
+        run_deadline: RunDeadline = None,
+        memory_limit: MemoryLimit = None,
         as_json: Json = False,
         **own: object,
     ) -> None:
+        # Long because every common option is a parameter.
+        from dcgym.suites import Faults
+
+        faults = Faults(run_deadline, memory_limit, retry_failed)
         if own.get("traffic") is not None:
             own["traffic"] = read_spec(str(own["traffic"]), PLAN)
         made = suite.made_for(backend, seconds, own)
@@ -82,7 +93,7 @@ def _add_suite(suite: Suite) -> None:
 
             made = fit_suite(made)
         chosen = varied(made, seeds, policies, jobs, train_seconds, trainings, train_backend)
-        run_and_show(chosen, out, require_fidelity, as_json, address)
+        run_and_show(chosen, out, require_fidelity, as_json, address, faults)
 
     signature = inspect.signature(bench_suite, eval_str=True)
     common = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
@@ -137,7 +148,12 @@ def varied(
 
 
 def run_and_show(
-    suite: Suite, out: Path, require_fidelity: str, as_json: bool, address: str | None = None
+    suite: Suite,
+    out: Path,
+    require_fidelity: str,
+    as_json: bool,
+    address: str | None = None,
+    faults: Faults | None = None,
 ) -> None:
     """Run what is not finished yet, and show all finished runs, those of a failed suite too.
 
@@ -147,19 +163,22 @@ def run_and_show(
         require_fidelity: Worst fidelity that a run may have.
         as_json: Print the records instead of tables.
         address: Head of a Ray cluster that runs it; this machine if None.
+        faults: Limits of a run, and whether failed ones run again; the usual ones if None.
 
     Raises:
         BackendError: A run failed, or its fidelity is worse than required.
+        Interrupted: Somebody pressed Ctrl-C.
     """
     from dcgym.suites import finished_records, run_suite
 
-    try:
-        records = run_suite(suite, out, require_fidelity, address)
-    except BackendError:
-        if records := finished_records(suite, out, require_fidelity):
-            show_records(records, out, as_json)
-        raise
-    show_records(records, out, as_json)
+    with telling_faults():
+        try:
+            records = run_suite(suite, out, require_fidelity, address, faults)
+        except BackendError:
+            if records := finished_records(suite, out, require_fidelity):
+                show_records(records, out, as_json)
+            raise
+        show_records(records, out, as_json)
 
 
 def show_records(records: Records, out: Path, as_json: bool) -> None:

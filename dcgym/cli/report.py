@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dcgym.cli.bench import show_records
+from dcgym.cli.faults import print_failures
 from dcgym.cli.options import Json, path
 from dcgym.cli.twin_error import show_comparison
 from dcgym.writing import real_path
@@ -36,6 +37,7 @@ def report(
     Example: [bold]dcgym report bench-quick --figures paper --format pdf[/bold]
     """
     from dcgym.suites import load_records, write_report, write_scores, write_verdicts
+    from dcgym.suites.faults import load_failures
     from dcgym.suites.reports.plots import saving_figures
     from dcgym.suites.results import write_results
     from dcgym.suites.twin_error.runs import compare_folder
@@ -45,7 +47,8 @@ def report(
     with saving:
         found = compare_folder(folder)
         if found is not None:
-            return show_comparison(found, folder, None, as_json)
+            show_comparison(found, folder, None, as_json)
+            return print_failures(load_failures(folder))
         records = load_records(folder)
         write_results(folder, records)
         write_verdicts(folder, records)
@@ -55,3 +58,4 @@ def report(
         typer.echo(page)
         return
     show_records(records, folder, as_json)
+    print_failures(load_failures(folder))

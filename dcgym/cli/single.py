@@ -251,15 +251,19 @@ def _with_bar(title: str, work: Callable[[rollout.Progress], Record], hint: str 
     """Do some work under a progress bar; standard output belongs to its result and to --json."""
     progress = progress_bars()
     task = progress.add_task(title, total=1.0, note="")
+    is_begun = False
     with ExitStack() as shown:
 
         def follow(done: float, note: str) -> None:
+            nonlocal is_begun
             # Not before: what is refused at once is one line.
-            if not progress.live.is_started:
+            if not is_begun:
+                is_begun = True
                 shown.enter_context(progress)
                 if hint:
                     progress.console.print(hint, soft_wrap=True, highlight=False)
             progress.update(task, completed=done, note=note)
+            progress.say(f"{title}: {done:.0%} {note}".rstrip())
 
         result = work(follow)
         progress.update(task, completed=1.0, note="")

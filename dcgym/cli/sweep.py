@@ -11,6 +11,7 @@ import typer
 
 from dcgym.cli.bench import run_and_show
 from dcgym.cli.completion import names_with_commas
+from dcgym.cli.faults import MemoryLimit, RetryFailed, RunDeadline
 from dcgym.cli.options import (
     Address,
     Config,
@@ -39,7 +40,7 @@ from dcgym.writing import as_path
 from dcgym.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
-    from dcgym.suites import Suite
+    from dcgym.suites import Faults, Suite
 
 __all__ = ["Asked", "read_sweep", "read_values", "sweep"]
 
@@ -57,6 +58,8 @@ KEYS = (
     "require_fidelity",
     "out",
     "address",
+    "run_deadline",
+    "memory_limit",
 )
 
 
@@ -109,6 +112,9 @@ def sweep(
     ] = None,
     out: Annotated[Path | None, path(help="Folder of the results (runs/sweep).")] = None,
     address: Address = None,
+    retry_failed: RetryFailed = False,
+    run_deadline: RunDeadline = None,
+    memory_limit: MemoryLimit = None,
     as_json: Json = False,
 ) -> None:
     """Run policies and seeds over every combination of some arguments' values.
@@ -116,6 +122,7 @@ def sweep(
     Any argument of the environment may vary, and any option in one: interval, topology.rate,
     traffic.load, scenario.load. Each run is an emulation of its own, several at a time. Finished
     runs in the folder are kept and skipped, so that the same command resumes and adds values.
+    Failed ones run again with --retry-failed.
 
     Example: [bold]dcgym sweep --policies cubic,dctcp --traffic web-search-0.5
     --set traffic.load=0.2,0.4,0.6,0.8 --seeds 3 --jobs 2 --out sweep[/bold]
@@ -141,12 +148,15 @@ def sweep(
         "require_fidelity": require_fidelity,
         "out": out,
         "address": address,
+        "run_deadline": run_deadline,
+        "memory_limit": memory_limit,
     }
     if file is None and not any(value is not None for value in given.values()):
         allowed = "a file, or options that say what to vary; see 'dcgym sweep --help'"
         raise ConfigError("sweep", "nothing", allowed)
     asked = read_sweep(file, given)
-    run_and_show(asked.suite, asked.out, asked.require_fidelity, as_json, asked.address)
+    faults = replace(asked.faults, retry_failed=retry_failed)
+    run_and_show(asked.suite, asked.out, asked.require_fidelity, as_json, asked.address, faults)
 
 
 @dataclass(frozen=True)
@@ -158,12 +168,14 @@ class Asked:
         out: Folder of the results.
         require_fidelity: Worst fidelity that a run may have.
         address: Head of the cluster that runs it; None for this machine.
+        faults: Limits of a run.
     """
 
     suite: Suite
     out: Path
     require_fidelity: str
     address: str | None
+    faults: Faults
 
 
 def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
@@ -177,6 +189,7 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
         ConfigError: An unknown key, or a value that is not allowed.
     """
     from dcgym.backends.records import FIDELITIES
+    from dcgym.suites import Faults
     from dcgym.suites.checks import check_suite
 
     content = {} if file is None else load_mapping(file, "sweep", (SWEEP, CONFIG))
@@ -195,7 +208,8 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     if not isinstance(address, str | None):
         raise ConfigError("address", address, "host:port of a cluster's head")
     required = check_in("require_fidelity", content.get("require_fidelity", "invalid"), FIDELITIES)
-    return Asked(suite, out, required, address)
+    faults = Faults(content.get("run_deadline"), content.get("memory_limit"))
+    return Asked(suite, out, required, address, faults)
 
 
 def _suite_of(content: Mapping[str, Any]) -> Suite:

@@ -15,6 +15,7 @@ from rich.table import Table
 from dcgym.cli.bench import varied
 from dcgym.cli.completion import names_with_commas
 from dcgym.cli.console import table_console
+from dcgym.cli.faults import MemoryLimit, RetryFailed, RunDeadline, telling_faults
 from dcgym.cli.options import (
     Json,
     OwnLength,
@@ -33,7 +34,7 @@ from dcgym.files import SCENARIO
 from dcgym.writing import check_output
 
 if TYPE_CHECKING:
-    from dcgym.suites import Suite
+    from dcgym.suites import Faults, Suite
     from dcgym.suites.twin_error.comparison import TwinError
     from dcgym.suites.twin_error.found import Comparison
     from dcgym.suites.twin_error.quantities import Quantity
@@ -68,6 +69,9 @@ def balancing(
     ] = "testbed-7",
     seconds: Annotated[float, typer.Option(help="Length of each run.")] = 60.0,
     require_fidelity: RequireFidelity = "invalid",
+    retry_failed: RetryFailed = False,
+    run_deadline: RunDeadline = None,
+    memory_limit: MemoryLimit = None,
     markdown: Markdown = None,
     as_json: Json = False,
 ) -> None:
@@ -78,11 +82,12 @@ def balancing(
 
     Example: [bold]dcgym twin-error balancing --seeds 3 --policies sed,lsq --seconds 30[/bold]
     """
-    from dcgym.suites import twin_error_suite
+    from dcgym.suites import Faults, twin_error_suite
     from dcgym.suites.twin_error.runs import compare_balancing
 
     suite = varied(twin_error_suite(read_spec(scenario, SCENARIO), seconds), seeds, policies)
-    _run_and_show(suite, compare_balancing, out, require_fidelity, markdown, as_json)
+    faults = Faults(run_deadline, memory_limit, retry_failed)
+    _run_and_show(suite, compare_balancing, out, require_fidelity, markdown, as_json, faults)
 
 
 @twin_error_app.command("congestion")
@@ -100,6 +105,9 @@ def congestion(
     seconds: OwnLength = None,
     repeats: Annotated[int, whole(help="Emulated runs of each seed.")] = 1,
     require_fidelity: RequireFidelity = "ok",
+    retry_failed: RetryFailed = False,
+    run_deadline: RunDeadline = None,
+    memory_limit: MemoryLimit = None,
     markdown: Markdown = None,
     as_json: Json = False,
 ) -> None:
@@ -110,12 +118,14 @@ def congestion(
 
     Example: [bold]dcgym twin-error congestion --cases dumbbell-10 --policies cubic,dctcp[/bold]
     """
+    from dcgym.suites import Faults
     from dcgym.suites.twin_error import TWIN_CASES, congestion_suite
     from dcgym.suites.twin_error.runs import compare_congestion
 
     chosen = tuple(TWIN_CASES.names()) if cases is None else split(cases)
     suite = varied(congestion_suite(chosen, seconds, repeats), seeds, policies)
-    _run_and_show(suite, compare_congestion, out, require_fidelity, markdown, as_json)
+    faults = Faults(run_deadline, memory_limit, retry_failed)
+    _run_and_show(suite, compare_congestion, out, require_fidelity, markdown, as_json, faults)
 
 
 @twin_error_app.command("accelerators")
@@ -125,6 +135,9 @@ def accelerators(
     policies: OwnPolicies = None,
     seconds: Annotated[float, typer.Option(help="Length of each run.")] = 40.0,
     require_fidelity: RequireFidelity = "invalid",
+    retry_failed: RetryFailed = False,
+    run_deadline: RunDeadline = None,
+    memory_limit: MemoryLimit = None,
     markdown: Markdown = None,
     as_json: Json = False,
 ) -> None:
@@ -134,11 +147,13 @@ def accelerators(
 
     Example: [bold]dcgym twin-error accelerators --seeds 2 --policies wrr,server-only[/bold]
     """
+    from dcgym.suites import Faults
     from dcgym.suites.accelerator_testbed import p4hauler_testbed
     from dcgym.suites.twin_error.runs import compare_accelerators
 
     suite = varied(p4hauler_testbed(seconds), seeds, policies)
-    _run_and_show(suite, compare_accelerators, out, require_fidelity, markdown, as_json)
+    faults = Faults(run_deadline, memory_limit, retry_failed)
+    _run_and_show(suite, compare_accelerators, out, require_fidelity, markdown, as_json, faults)
 
 
 def _run_and_show(
@@ -148,20 +163,22 @@ def _run_and_show(
     require_fidelity: str,
     markdown: Path | None,
     as_json: bool,
+    faults: Faults,
 ) -> None:
     """Run what is not finished yet, and show what was found, after a failure too."""
     from dcgym.suites.twin_error.runs import finished_comparison, run_comparison
 
     if markdown is not None:
         check_output(markdown, "markdown")
-    try:
-        found = run_comparison(suite, out, require_fidelity, compare)
-    except BackendError:
-        known = finished_comparison(suite, out, require_fidelity, compare)
-        if known is not None:
-            show_comparison(known, out, markdown, as_json)
-        raise
-    show_comparison(found, out, markdown, as_json)
+    with telling_faults():
+        try:
+            found = run_comparison(suite, out, require_fidelity, compare, faults)
+        except BackendError:
+            known = finished_comparison(suite, out, require_fidelity, compare)
+            if known is not None:
+                show_comparison(known, out, markdown, as_json)
+            raise
+        show_comparison(found, out, markdown, as_json)
 
 
 def show_comparison(found: Comparison, out: Path, markdown: Path | None, as_json: bool) -> None:

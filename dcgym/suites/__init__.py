@@ -6,6 +6,7 @@ from dcgym.suites.balancing import balancing_classic, balancing_quick
 from dcgym.suites.comparisons import Comparison, compare
 from dcgym.suites.congestion import iroko_dumbbell_10m, quick
 from dcgym.suites.duet import duet
+from dcgym.suites.faults import FailedRuns, Faults
 from dcgym.suites.held_out import held_out_balancing, held_out_congestion
 from dcgym.suites.modern import modern_balancing
 from dcgym.suites.modern_congestion import modern_congestion
@@ -38,6 +39,8 @@ __all__ = [
     "Case",
     "Check",
     "Comparison",
+    "FailedRuns",
+    "Faults",
     "Published",
     "RunSpec",
     "Scoring",

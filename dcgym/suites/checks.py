@@ -27,7 +27,15 @@ from dcgym.suites.suite import Case, Suite
 from dcgym.tasks.network.controls import CONGESTION_CONTROLS
 from dcgym.units import parse_duration
 
-__all__ = ["capabilities_of", "check_suite", "fit_policies", "fit_suite", "needs_of", "steps_in"]
+__all__ = [
+    "capabilities_of",
+    "check_suite",
+    "fit_policies",
+    "fit_suite",
+    "interval_s",
+    "needs_of",
+    "steps_in",
+]
 
 
 def check_suite(suite: Suite) -> None:
@@ -47,7 +55,7 @@ def check_suite(suite: Suite) -> None:
     _check_names(suite)
     trained: list[Arguments] = []
     for case in suite.cases:
-        _interval_s(case.env)
+        interval_s(case.env)
         # Environments check their arguments when they are made, and start nothing.
         make_session(case.env).close()
         # Cases may train in the same environment, which takes longer to make if it is drawn.
@@ -67,7 +75,7 @@ def steps_in(seconds: float, env: Arguments) -> int:
     Raises:
         ConfigError: There is no such argument, or it runs freely, without seconds.
     """
-    return max(1, round(seconds / _interval_s(env)))
+    return max(1, round(seconds / interval_s(env)))
 
 
 def capabilities_of(env: Arguments) -> Capabilities:
@@ -128,7 +136,15 @@ def needs_of(suite: Suite) -> str:
     return "root and real time" if is_real_time else "neither root nor real time"
 
 
-def _interval_s(env: Arguments) -> float:
+def interval_s(env: Arguments) -> float:
+    """Return the seconds of a control interval.
+
+    Args:
+        env: Arguments of the environment.
+
+    Raises:
+        ConfigError: There is no such argument, or it runs freely, without seconds.
+    """
     value = interval_of(env)
     parsed = parse_duration(value, "interval") / 1e9
     if parsed <= 0:

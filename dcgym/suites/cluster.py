@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dcgym._version import __version__
-from dcgym.errors import BackendError, ConfigError
+from dcgym.errors import BackendError, ConfigError, DcgymError
 from dcgym.places import temporary_place
 from dcgym.policies.clusters import EMULATION, attach
 from dcgym.policies.trained import folder_of
 from dcgym.reading import ARCHIVE, read_bytes
 from dcgym.suites.checks import capabilities_of
+from dcgym.suites.faults import LOG_FILE, NO_LIMITS, Limits, WorkFailed
 from dcgym.suites.results import TRAINING_FILE, write_json
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import RunSpec, TrainingSpec
@@ -54,20 +55,23 @@ class Delivery:
         node: Name of the machine.
         files: Content of the folder's files by their relative path.
         failure: What went wrong, in one line; None where nothing did.
+        kind: Kind of a failure of the work; None where it never began.
     """
 
     node: str
     files: Files
     failure: str | None
+    kind: str | None = None
 
 
-def work_here(spec: Work, checkpoint: Files, version: str) -> Delivery:
+def work_here(spec: Work, checkpoint: Files, version: str, limits: Limits = NO_LIMITS) -> Delivery:
     """Do a piece of work on this machine, and return its files.
 
     Args:
         spec: A run or a training.
         checkpoint: Files of the policy that acts; empty where it was not trained.
         version: Version of dcgym that asks for it.
+        limits: What it may take.
     """
     node = socket.gethostname()
     if version != __version__:
@@ -77,12 +81,14 @@ def work_here(spec: Work, checkpoint: Files, version: str) -> Delivery:
         if isinstance(spec, RunSpec) and checkpoint:
             deliver(checkpoint, place / "policy")
             spec = replace(spec, checkpoint=str(place / "policy"))
-        failure = None
+        log, failure, kind = folder / LOG_FILE, None, None
         try:
-            Workers().run(replace(spec, folder=str(folder)), folder / "log.txt", lambda *_: None)
-        except BackendError as error:
-            failure = error.fact
-        return Delivery(node, files_of(folder), failure)
+            Workers().run(replace(spec, folder=str(folder)), log, lambda *_: None, limits)
+        except WorkFailed as error:
+            failure, kind = error.fact, error.kind
+        except (DcgymError, OSError) as error:
+            failure = str(error)
+        return Delivery(node, files_of(folder), failure, kind)
 
 
 def files_of(folder: Path) -> Files:
@@ -157,16 +163,18 @@ class ClusterWorkers:
             total += sum(rooms)
         return total
 
-    def run(self, spec: Work, log: Path, progress: Progress) -> None:
+    def run(self, spec: Work, log: Path, progress: Progress, limits: Limits = NO_LIMITS) -> None:
         """Do the work somewhere, and write its files here.
 
         Args:
             spec: A run or a training.
             log: File of the worker's standard error, in the folder of the results.
             progress: Told where the work is, and nothing of how far it came.
+            limits: What it may take where it is done.
 
         Raises:
-            BackendError: It failed, or no machine is left that could do it.
+            WorkFailed: It failed, or was ended at one of the limits.
+            BackendError: It was stopped, or no machine is left that could do it.
         """
         progress(0.0, "on the cluster")
         name, count = _needs(spec)
@@ -176,7 +184,7 @@ class ClusterWorkers:
             if self._stopped:
                 raise BackendError("the benchmark was stopped")
             reference = task.options(num_cpus=cpus, resources=others, max_retries=REPEATS).remote(
-                spec, self._policy(spec), __version__
+                spec, self._policy(spec), __version__, limits
             )
             self._pending.add(reference)
         try:
@@ -184,8 +192,9 @@ class ClusterWorkers:
         finally:
             with self._lock:
                 self._pending.discard(reference)
-        if delivery is not None:
-            _take(delivery, spec, log)
+        if delivery is None:
+            raise BackendError("the benchmark was stopped")
+        _take(delivery, spec, log)
 
     def stop(self) -> None:
         """End every task; nothing can be started afterwards."""
@@ -249,9 +258,10 @@ def _take(delivery: Delivery, spec: Work, log: Path) -> None:
     files = dict(delivery.files)
     summary = files.pop(TRAINING_FILE, None)
     deliver(files, folder)
+    if delivery.kind is not None:
+        raise WorkFailed(f"{delivery.failure} (on {delivery.node})", delivery.kind)
     if delivery.failure is not None:
-        failure = delivery.failure.removeprefix(f"{folder.name}: ")
-        raise BackendError(f"{folder.name} on {delivery.node}: {failure}")
+        raise BackendError(f"{folder.name} on {delivery.node}: {delivery.failure}")
     if summary is not None:
         # It was trained in a folder of that machine.
         write_json(folder / TRAINING_FILE, {**json.loads(summary), "checkpoint": spec.folder})

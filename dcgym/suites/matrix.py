@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
+import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from rich.progress import Progress, TaskID
-
 from dcgym.backends.records import FIDELITIES, Record
 from dcgym.config import check_in
+from dcgym.errors import DcgymError
 from dcgym.policies import LEARNERS
+from dcgym.suites.batch import Batch
 from dcgym.suites.checks import capabilities_of, steps_in
+from dcgym.suites.faults import (
+    FAILURE_FILE,
+    LOG_FILE,
+    Failure,
+    Faults,
+    WorkFailed,
+    forget_failure,
+    is_full,
+    read_failure,
+    write_failure,
+)
 from dcgym.suites.fidelity import is_as_good_as
+from dcgym.suites.progress import Bars
 from dcgym.suites.results import (
     RUN_FILES,
     TRAINING_FILE,
@@ -30,7 +44,7 @@ from dcgym.suites.spec import RunSpec, TrainingSpec, spec_to_dict
 from dcgym.suites.suite import Case, Suite
 from dcgym.suites.work import Work, perform
 from dcgym.suites.workers import WorkerPool
-from dcgym.writing import prepare_folder, real_path
+from dcgym.writing import open_output, prepare_folder, real_path
 
 __all__ = ["Matrix", "Run"]
 
@@ -66,14 +80,15 @@ class Run:
 
 
 class Matrix:
-    """One pass over the matrix; keeps no state that the folder does not hold.
+    """One pass over the matrix; what is finished and what failed, the folder holds.
 
     Args:
         suite: What is compared.
         out: Folder of the results.
         workers: What runs it.
-        progress: What is shown of it.
+        bars: What is shown of it.
         require_fidelity: Worst fidelity of a run that counts as finished.
+        faults: What is done about runs that fail.
 
     Raises:
         ConfigError: Unknown fidelity.
@@ -84,23 +99,63 @@ class Matrix:
         suite: Suite,
         out: Path,
         workers: WorkerPool,
-        progress: Progress,
+        bars: Bars,
         require_fidelity: str = "invalid",
+        faults: Faults | None = None,
     ) -> None:
         self._suite, self._out = suite, real_path(out, "out")
-        self._workers, self._progress = workers, progress
+        self._workers, self._batch = workers, Batch(bars)
+        self._faults = Faults() if faults is None else faults
         self._required = check_in("require_fidelity", require_fidelity, FIDELITIES)
 
     def run_all(self) -> None:
-        """Run the policies that need no training, train the learners, and run those."""
-        done: list[Run] = []
-        # Seeds are added where a suite asks for more of them than it began with.
-        while len(runs := self.runs()) > len(done):
-            self.run_episodes([run for run in runs if not self._is_trained_here(run)])
-            learned = [run for run in runs if self._is_trained_here(run)]
-            self.train_for(learned)
-            self.run_episodes(learned)
-            done = runs
+        """Run what is not finished: policies as they are, then trainings and what they are for.
+
+        What fails is kept in its folder, and the others go on. Seeds follow that the suite asks for
+        once it sees the differences.
+
+        Raises:
+            ConfigError: The folder cannot be written.
+            OSError: The disk has no room.
+        """
+        runs, done = self.runs(), 0
+        if self._faults.retry_failed:
+            for failure in {self.failure(run) for run in runs}:
+                if failure is not None:
+                    forget_failure(failure.log.parent)
+        while len(runs) > done:
+            self._run_all_of(runs)
+            runs, done = self.runs(), len(runs)
+        self._batch.close()
+
+    def _run_all_of(self, runs: list[Run]) -> None:
+        found = [(run, self.finished(run)) for run in runs]
+        missing = [run for run, record in found if record is None]
+        todo = [run for run in missing if self.failure(run) is None]
+        finished = [record for _, record in found if record is not None]
+        self._batch.begin(len(runs), finished, len(missing) - len(todo))
+        self._run_episodes([run for run in todo if not self._is_trained_here(run)])
+        learned = [run for run in todo if self._is_trained_here(run)]
+        self._train_for(learned)
+        ready = [run for run in learned if self.failure(run) is None]
+        self._batch.fail(len(learned) - len(ready))
+        self._run_episodes(ready)
+
+    def failed(self) -> list[Failure]:
+        """Return a failure for each run that failed; that of its training where this failed."""
+        found = [self.failure(run) for run in self.runs()]
+        return [failure for failure in found if failure is not None]
+
+    def failure(self, run: Run) -> Failure | None:
+        """Return how a run failed with these settings; None where it did not.
+
+        Args:
+            run: The run.
+        """
+        if self.finished(run) is not None:
+            return None
+        spec: Work = self.training(run) if self._waits(run) else self.spec(run)
+        return read_failure(Path(spec.folder or ""), spec.key)
 
     def complete(self, fidelity: str | None = None) -> list[Record]:
         """Return the records of all finished runs.
@@ -157,36 +212,6 @@ class Matrix:
             return None
         return record if is_as_good_as(record, fidelity or self._required) else None
 
-    def run_episodes(self, runs: list[Run]) -> None:
-        """Run every unfinished one of these, several at once.
-
-        Args:
-            runs: The runs.
-        """
-        todo = [run for run in runs if self.finished(run) is None]
-        if not todo:
-            return
-        total = self._progress.add_task(f"{len(todo)} runs", total=len(todo), note="")
-        jobs = self._workers.room([self.spec(run) for run in todo], self._suite)
-        self._side_by_side(jobs, [partial(self._episode, run, total) for run in todo])
-        self._progress.update(total, completed=len(todo))
-
-    def train_for(self, runs: list[Run]) -> None:
-        """Train what these runs need, unless a checkpoint for these settings exists.
-
-        Args:
-            runs: The runs.
-        """
-        wanted = {spec.key: spec for spec in map(self.training, runs)}
-        todo = [spec for spec in wanted.values() if self._trained(spec) is None]
-        if not todo:
-            return
-        jobs = self._workers.room(todo, self._suite)
-        if not self._workers.is_remote:
-            waits = any(capabilities_of(spec.env).real_time for spec in todo)
-            jobs = min(jobs, 1 if waits else TRAININGS_SIDE_BY_SIDE)
-        self._side_by_side(jobs, [partial(self._train, spec) for spec in todo])
-
     def spec(self, run: Run) -> RunSpec:
         """Return what a run is told, with its folder and the key of its settings.
 
@@ -236,6 +261,23 @@ class Matrix:
         # Results may move to another place.
         return replace(spec, key=_key({**spec_to_dict(spec), "folder": folder.name}))
 
+    def _run_episodes(self, runs: list[Run]) -> None:
+        if runs:
+            jobs = self._workers.room([self.spec(run) for run in runs], self._suite)
+            self._side_by_side(jobs, [partial(self._episode, run) for run in runs])
+
+    def _train_for(self, runs: list[Run]) -> None:
+        """Train what these runs need, unless a checkpoint for these settings exists."""
+        wanted = {spec.key: spec for spec in map(self.training, filter(self._waits, runs))}
+        todo = list(wanted.values())
+        if not todo:
+            return
+        jobs = self._workers.room(todo, self._suite)
+        if not self._workers.is_remote:
+            waits = any(capabilities_of(spec.env).real_time for spec in todo)
+            jobs = min(jobs, 1 if waits else TRAININGS_SIDE_BY_SIDE)
+        self._side_by_side(jobs, [partial(self._train, spec) for spec in todo])
+
     def _side_by_side(self, jobs: int, work: list[Callable[[], None]]) -> None:
         if jobs == 0:
             for one in work:
@@ -249,40 +291,44 @@ class Matrix:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _train(self, spec: TrainingSpec) -> None:
-        folder = Path(spec.folder)
-        task = self._progress.add_task(f"train {folder.name}", total=1.0, note="")
+        name = f"train {Path(spec.folder).name}"
+        follow = self._batch.follow(name, is_run=False)
+        summary = self._attempt(name, spec, follow, partial(self._trained, spec))
+        follow(1.0, "failed" if summary is None else "")
 
-        def follow(fraction: float, note: str) -> None:
-            self._progress.update(task, completed=fraction, note=note)
+    def _episode(self, run: Run) -> None:
+        name, spec = str(run), self.spec(run)
+        follow = self._batch.follow(name)
+        record = self._attempt(name, spec, follow, partial(self.finished, run, "invalid"))
+        self._batch.end(name, record)
 
-        self._perform(spec, folder / "log.txt", follow)
-        self._progress.update(task, completed=1.0, note="")
-
-    def _episode(self, run: Run, total: TaskID) -> None:
-        task, spec = self._progress.add_task(str(run), total=1.0, note=""), self.spec(run)
-        done = 0.0
-
-        def follow(completed: float, note: str) -> None:
-            nonlocal done
-            self._progress.update(task, completed=completed, note=note)
-            # Runs that take minutes move the bar of all of them before they end.
-            self._progress.advance(total, completed - done)
-            done = completed
-
-        try:
-            self._perform(spec, Path(spec.folder or "") / "log.txt", follow)
-            self._progress.advance(total, 1.0 - done)
-        finally:
-            self._progress.remove_task(task)
-
-    def _perform(self, spec: Work, log: Path, follow: Follow) -> None:
+    def _attempt(
+        self, name: str, spec: Work, follow: Follow, result: Callable[[], Record | None]
+    ) -> Record | None:
+        """Do some work and return what came of it; None where it failed, which is kept."""
+        folder = Path(spec.folder or "")
         # A machine of a cluster writes into a folder of its own first.
         left = RUN_FILES if isinstance(spec, RunSpec) else (TRAINING_FILE,)
-        prepare_folder(log.parent, "out", (log.name, *left))
-        if self._suite.jobs == 0 and not self._workers.is_remote:
-            perform(spec, follow)
-        else:
-            self._workers.run(spec, log, follow)
+        prepare_folder(folder, "out", (LOG_FILE, FAILURE_FILE, *left))
+        forget_failure(folder)
+        # What says "complete" is of an earlier attempt, or of other settings.
+        (folder / left[-1]).unlink(missing_ok=True)
+        started_s = time.monotonic()
+        try:
+            if self._suite.jobs == 0 and not self._workers.is_remote:
+                _perform_here(spec, folder / LOG_FILE, follow)
+            else:
+                self._workers.run(spec, folder / LOG_FILE, follow, self._faults.limits(spec))
+            if (found := result()) is None:
+                raise WorkFailed("it ended without a result")
+            return found
+        except WorkFailed as error:
+            write_failure(folder, name, error, time.monotonic() - started_s, spec.key)
+            return None
+
+    def _waits(self, run: Run) -> bool:
+        """Whether a run waits for a training."""
+        return self._is_trained_here(run) and self._trained(self.training(run)) is None
 
     def _is_trained_here(self, run: Run) -> bool:
         return run.policy in LEARNERS and run.policy not in self._suite.checkpoints
@@ -300,8 +346,26 @@ def _wait_for_all(futures: list[Future[None]]) -> None:
     while pending:
         done, pending = wait(pending, return_when=FIRST_EXCEPTION)
         failures += [error for future in done if (error := future.exception()) is not None]
+        # What runs on could not be written either.
+        if full := [error for error in failures if is_full(error)]:
+            raise full[0]
     if failures:
         raise failures[0]
+
+
+def _perform_here(spec: Work, log: Path, follow: Follow) -> None:
+    """Do some work in this process; how it failed is in the log, as that of a worker."""
+    with open_output(log, "out") as file:
+        try:
+            perform(spec, follow)
+        except Exception as error:
+            if is_full(error):
+                raise
+            file.write(traceback.format_exc().encode(errors="backslashreplace"))
+            text = str(getattr(error, "fact", error))
+            known = isinstance(error, DcgymError | OSError)
+            line = text if known else f"{type(error).__name__}: {text}"
+            raise WorkFailed(" ".join(line.split())) from error
 
 
 def _key(settings: Mapping[str, object]) -> str:

@@ -1,12 +1,29 @@
-"""Progress bars of everything that takes long: share, time passed, time left, and a note."""
+"""Progress of everything that takes long: bars in a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
-from rich.console import Console
+import sys
+import time
+from collections.abc import Iterable
+
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-__all__ = ["progress_bars"]
+__all__ = ["Bars", "clock", "progress_bars"]
+
+# Between two lines, where each says the same of something that goes on.
+QUIET_S = 10.0
+
+
+def clock(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds.
+
+    Args:
+        seconds: The time.
+    """
+    whole_s = round(seconds)
+    return f"{whole_s // 3600}:{whole_s // 60 % 60:02}:{whole_s % 60:02}"
 
 
 class _TimeLeft(ProgressColumn):
@@ -17,13 +34,57 @@ class _TimeLeft(ProgressColumn):
             return Text("done", "green")
         if not task.completed or task.elapsed is None or task.total is None:
             return Text("left -:--:--")
-        left_s = round(task.elapsed * (task.total - task.completed) / task.completed)
-        return Text(f"left {left_s // 3600}:{left_s // 60 % 60:02}:{left_s % 60:02}")
+        return Text(f"left {clock(task.elapsed * (task.total - task.completed) / task.completed)}")
 
 
-def progress_bars() -> Progress:
+class Bars(Progress):
+    """Bars of what runs below some lines about all of it; nothing but `say` without a terminal.
+
+    Attributes:
+        headlines: The lines.
+    """
+
+    headlines: tuple[str, ...] = ()
+    _said, _said_s = "", -QUIET_S
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a terminal, or a notebook, that shows bars."""
+        return self.console.is_interactive or self.console.is_jupyter
+
+    def start(self) -> None:
+        """Begin to draw."""
+        if self.is_shown:
+            super().start()
+
+    def stop(self) -> None:
+        """Draw for the last time."""
+        if self.is_shown:
+            super().stop()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return what is drawn."""
+        for line in self.headlines:
+            yield Text(line, no_wrap=True, overflow="ellipsis")
+        yield self.make_tasks_table(self.tasks)
+
+    def say(self, line: str, quiet_s: float = QUIET_S) -> None:
+        """Print a line where there is no terminal.
+
+        Args:
+            line: The line.
+            quiet_s: Least time since the line before; a line that comes sooner is left out, as is
+                one that says the same.
+        """
+        now_s = time.monotonic()
+        if not self.is_shown and line != self._said and now_s - self._said_s >= quiet_s:
+            self._said, self._said_s = line, now_s
+            print(line, file=sys.stderr, flush=True)
+
+
+def progress_bars() -> Bars:
     """Return a display of what runs; standard output belongs to the results and to --json."""
-    return Progress(
+    return Bars(
         TextColumn("{task.description}"),
         BarColumn(20),
         TextColumn("{task.percentage:3.0f} %"),

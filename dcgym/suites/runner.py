@@ -13,6 +13,7 @@ from typing import TypeAlias
 from dcgym.backends.records import Record
 from dcgym.errors import BackendError
 from dcgym.suites.checks import check_suite
+from dcgym.suites.faults import Faults, failed_runs
 from dcgym.suites.fidelity import GOES_ON, require
 from dcgym.suites.matrix import Matrix
 from dcgym.suites.progress import progress_bars
@@ -39,26 +40,33 @@ WriteResults: TypeAlias = Callable[[Path, Records, Records], None]
 
 
 def run_suite(
-    suite: Suite, out: Path, require_fidelity: str = "invalid", address: str | None = None
+    suite: Suite,
+    out: Path,
+    require_fidelity: str = "invalid",
+    address: str | None = None,
+    faults: Faults | None = None,
 ) -> list[Record]:
     """Run what is not finished yet, write results and report, and return all records.
 
-    Results and report are written after a failure or Ctrl-C too, of the runs that finished.
+    A run that fails keeps its log and is not repeated by the next call; the others go on. Results
+    and report are written after a failure or Ctrl-C too, of the runs that finished.
 
     Args:
         suite: What to run.
         out: Folder of the results; finished runs in it are kept and skipped.
         require_fidelity: Worst fidelity that a run may have; worse ones are refused.
         address: Head of a Ray cluster that runs it, as host:port; this machine if None.
+        faults: Limits of a run, and whether failed ones run again; the usual ones if None.
 
     Raises:
         ConfigError: Something in the suite cannot run, the folder cannot be written, or the
             cluster does not answer.
         MissingDependency: Ray is not installed.
-        BackendError: A run failed, or its fidelity is worse than required; the others' results are
-            kept.
+        FailedRuns: Runs failed, now or before; the others' results are kept.
+        BackendError: The fidelity of a run is worse than required, or no machine is left.
+        KeyboardInterrupt: Somebody pressed Ctrl-C; it says what is done and how to go on.
     """
-    complete, refused = run_matrix(suite, out, require_fidelity, _write_bench, address)
+    complete, refused = run_matrix(suite, out, require_fidelity, _write_bench, address, faults)
     require([*complete, *refused], require_fidelity)
     return complete
 
@@ -69,6 +77,7 @@ def run_matrix(
     require_fidelity: str,
     write: WriteResults,
     address: str | None = None,
+    faults: Faults | None = None,
 ) -> tuple[list[Record], list[Record]]:
     """Run what is not finished yet, and return the records of all runs.
 
@@ -79,35 +88,58 @@ def run_matrix(
         write: Writes results of the folder, of the runs that are well enough and of the others;
             after a failure or Ctrl-C too.
         address: Head of a Ray cluster that runs it, as host:port; this machine if None.
+        faults: Limits of a run, and whether failed ones run again; the usual ones if None.
 
     Returns:
         The runs that are well enough, and those that are not.
 
     Raises:
         ConfigError: Something in the suite cannot run, or the folder cannot be written.
-        BackendError: A run failed; the others' results are kept.
+        FailedRuns: Runs failed, now or before; the others' results are kept.
+        BackendError: No machine of the cluster is left.
+        KeyboardInterrupt: Somebody pressed Ctrl-C; it says what is done and how to go on.
     """
     check_suite(suite)
+    faults = Faults() if faults is None else faults
+    if address is None:
+        faults.check_jobs(suite.jobs)
     with (
         new_folder(out, "out", RESULTS) as out,
-        progress_bars() as progress,
+        progress_bars() as bars,
         _workers(address) as workers,
     ):
-        bench = Matrix(suite, out, workers, progress, require_fidelity)
+        bench = Matrix(suite, out, workers, bars, require_fidelity, faults)
         made = {"command": _command(), "require_fidelity": require_fidelity}
         write_json(out / SUITE_FILE, {**asdict(suite), **made})
-        try:
-            bench.run_all()
-        except BackendError as error:
-            error.advice = GOES_ON
-            raise
-        finally:
-            # After Ctrl-C no run goes on while the report is written.
-            workers.stop()
-            complete, refused = bench.complete(), bench.refused()
-            if complete or refused:
-                write(out, complete, refused)
+        return _run_and_write(bench, workers, out, write)
+
+
+def _run_and_write(
+    bench: Matrix, workers: WorkerPool, out: Path, write: WriteResults
+) -> tuple[list[Record], list[Record]]:
+    try:
+        bench.run_all()
+    except BackendError as error:
+        error.advice = GOES_ON
+        raise
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_left(bench)) from None
+    finally:
+        # After Ctrl-C no run goes on while the report is written.
+        workers.stop()
+        complete, refused = bench.complete(), bench.refused()
+        if complete or refused:
+            write(out, complete, refused)
+    if failures := bench.failed():
+        raise failed_runs(failures, len(bench.runs()))
     return complete, refused
+
+
+def _left(bench: Matrix) -> str:
+    """Say how far a batch came, and how it goes on."""
+    done, failed, total = len(bench.complete()), len(bench.failed()), len(bench.runs())
+    and_failed = f", {failed} failed" if failed else ""
+    return f"{done} of {total} runs done{and_failed}; to go on: {_command()}"
 
 
 def _write_bench(out: Path, complete: Records, refused: Records) -> None:

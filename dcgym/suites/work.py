@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import TypeAlias
 
@@ -10,9 +11,12 @@ from dcgym.suites.rollout import Progress, run_episode
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_from_dict, spec_to_dict
 from dcgym.suites.training import train_policy
 
-__all__ = ["Work", "from_request", "perform", "request"]
+__all__ = ["FULL_STATUS", "Work", "from_request", "perform", "request"]
 
 Work: TypeAlias = RunSpec | TrainingSpec
+
+FULL_STATUS = errno.ENOSPC
+"""Status of a worker that found no room on the disk."""
 
 RUN, TRAINING = "run", "training"
 

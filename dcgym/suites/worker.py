@@ -7,6 +7,7 @@ entry point names it (`dcgym.registry`).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
 import json
@@ -15,7 +16,8 @@ import signal
 import sys
 
 from dcgym.errors import BackendError, DcgymError
-from dcgym.suites.work import from_request, perform
+from dcgym.suites.faults import is_full
+from dcgym.suites.work import FULL_STATUS, from_request, perform
 
 __all__ = ["end_with_parent", "main"]
 
@@ -47,9 +49,11 @@ def main() -> None:
     try:
         perform(from_request(read), _report)
     except (DcgymError, OSError) as error:
-        # What can be done about it is not for this process to say.
-        print(error.fact if isinstance(error, BackendError) else error, file=sys.stderr)
-        sys.exit(1)
+        # A log on a full disk takes nothing any more.
+        with contextlib.suppress(OSError):
+            # What can be done about it is not for this process to say.
+            print(error.fact if isinstance(error, BackendError) else error, file=sys.stderr)
+        sys.exit(FULL_STATUS if is_full(error) else 1)
     # Learning libraries leave threads behind that would hold the process for seconds.
     sys.stdout.flush()
     sys.stderr.flush()

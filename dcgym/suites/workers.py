@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import secrets
+import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from dcgym.errors import BackendError
+from dcgym.processes import end_processes, find_processes, memory_of
+from dcgym.suites.faults import DEADLINE, MEMORY, NO_LIMITS, Limits, WorkFailed
 from dcgym.suites.rollout import Progress
 from dcgym.suites.suite import Suite
-from dcgym.suites.work import Work, request
+from dcgym.suites.work import FULL_STATUS, Work, request
 from dcgym.writing import open_output
 
 __all__ = ["STOP_GRACE_S", "WorkerPool", "Workers"]
 
 WORKER = "dcgym.suites.worker"
 STOP_GRACE_S = 10.0
+# Of all processes of a piece of work, whatever session and parent they have.
+MARK = "DCGYM_WORK"
+LOOK_S = 1.0
+PAUSE_S = 0.1
 
 
 class WorkerPool(Protocol):
@@ -41,16 +52,19 @@ class WorkerPool(Protocol):
         """
         ...
 
-    def run(self, spec: Work, log: Path, progress: Progress) -> None:
+    def run(self, spec: Work, log: Path, progress: Progress, limits: Limits) -> None:
         """Do the work, and wait until it ends.
 
         Args:
             spec: A run or a training.
             log: File for its standard error.
             progress: Called with the done fraction and a note.
+            limits: What it may take.
 
         Raises:
-            BackendError: It failed.
+            WorkFailed: It failed, or was ended at one of the limits.
+            BackendError: It was stopped, or there is nothing that could do it.
+            OSError: The disk has no room for what it writes.
         """
         ...
 
@@ -66,7 +80,7 @@ class Workers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[str]] = set()
+        self._running: dict[subprocess.Popen[bytes], str] = {}
         self._stopped = False
 
     def room(self, work: Sequence[Work], suite: Suite) -> int:
@@ -78,80 +92,139 @@ class Workers:
         """
         return suite.jobs
 
-    def run(self, spec: Work, log: Path, progress: Progress) -> None:
+    def run(self, spec: Work, log: Path, progress: Progress, limits: Limits = NO_LIMITS) -> None:
         """Do the work in a process of its own, and wait until it ends.
 
         Args:
             spec: A run or a training.
             log: File for its standard error.
             progress: Called with the done fraction and a note for each line it reports.
+            limits: What it may take.
 
         Raises:
-            BackendError: It failed; the message is the last line of its log.
+            WorkFailed: It failed, and the last line of its log says why; or it was ended at one of
+                the limits.
+            BackendError: It was stopped.
+            OSError: The disk has no room for what it writes.
         """
+        mark = secrets.token_hex(8)
         with open_output(log, "out") as errors:
-            process = self._start(errors)
+            process = self._start(errors, request(spec, os.getpid()), mark)
             try:
-                self._feed(process, request(spec, os.getpid()), progress)
-                status = process.wait()
+                over = _follow(process, mark, progress, limits)
             finally:
-                _end(process)
+                _end(process, mark)
                 with self._lock:
-                    self._running.discard(process)
-        if status != 0 and not self._stopped:
-            raise BackendError(f"{log.parent.name}: {_reason(log, status)}")
+                    self._running.pop(process, None)
+        status = process.returncode
+        if status != 0 and self._stopped:
+            raise BackendError("the benchmark was stopped")
+        if over is not None:
+            raise over
+        if status == FULL_STATUS:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(log.parent))
+        if status != 0:
+            raise WorkFailed(_reason(log, status))
 
     def stop(self) -> None:
         """End every worker; nothing can be started afterwards."""
         with self._lock:
             self._stopped = True
-            running = list(self._running)
+            running = dict(self._running)
         for process in running:
             process.terminate()
-        for process in running:
-            _end(process)
+        for process, mark in running.items():
+            _end(process, mark)
 
-    def _start(self, errors: BinaryIO) -> subprocess.Popen[str]:
-        with self._lock:
+    def _start(self, errors: BinaryIO, text: str, mark: str) -> subprocess.Popen[bytes]:
+        # In memory: a pipe that nobody reads yet would hold the writer.
+        told = os.memfd_create("request")
+        with os.fdopen(told, "wb") as file, self._lock:
+            file.write(text.encode())
+            file.seek(0)
             if self._stopped:
                 raise BackendError("the benchmark was stopped")
             # A session of its own keeps Ctrl-C with the parent, which ends the workers in order.
             process = subprocess.Popen(
                 [sys.executable, "-m", WORKER],
-                stdin=subprocess.PIPE,
+                stdin=file,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                encoding="utf-8",
-                errors="replace",
+                bufsize=0,
+                env={**os.environ, MARK: mark},
                 start_new_session=True,
             )
-            self._running.add(process)
+            self._running[process] = mark
         return process
 
-    @staticmethod
-    def _feed(process: subprocess.Popen[str], text: str, progress: Progress) -> None:
-        assert process.stdin is not None and process.stdout is not None
+
+def _follow(
+    process: subprocess.Popen[bytes], mark: str, progress: Progress, limits: Limits
+) -> WorkFailed | None:
+    """Pass on what a worker reports until it ends; return why it has to be ended, if it has."""
+    assert process.stdout is not None
+    begun_s = looked_s = time.monotonic()
+    reports = select.poll()
+    reports.register(process.stdout, select.POLLIN)
+    text, is_open = b"", True
+    while process.poll() is None:
+        if not is_open:
+            # It is about to end.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_S)
+        elif reports.poll(LOOK_S * 1000):
+            chunk = process.stdout.read(select.PIPE_BUF)
+            *lines, text = (text + (chunk or b"")).split(b"\n")
+            is_open = bool(chunk)
+            for line in lines:
+                _report(line.decode(errors="replace"), progress)
+        now_s = time.monotonic()
+        if now_s - looked_s >= LOOK_S:
+            looked_s = now_s
+            if (over := _over(mark, now_s - begun_s, limits)) is not None:
+                return over
+    return None
+
+
+def _report(line: str, progress: Progress) -> None:
+    kind, _, rest = line.partition(" ")
+    if kind == "progress":
+        fraction, _, note = rest.strip().partition(" ")
+        progress(float(fraction), note)
+
+
+def _over(mark: str, passed_s: float, limits: Limits) -> WorkFailed | None:
+    """Return why a worker has to be ended; None while it keeps within its limits."""
+    if limits.deadline_s is not None and passed_s > limits.deadline_s:
+        return WorkFailed(f"not finished within its deadline of {limits.deadline_s:g} s", DEADLINE)
+    if limits.memory_bytes is None:
+        return None
+    # Looked at from outside, and not by a limit of the kernel's: RLIMIT_AS and RLIMIT_DATA count
+    # what is reserved, of which PyTorch's threads and arenas have gigabytes that they never touch,
+    # and each process of a run alone. A group of control (cgroup) needs privileges.
+    held_bytes = memory_of(find_processes(MARK).get(mark, ()), limits.memory_bytes)
+    if held_bytes <= limits.memory_bytes:
+        return None
+    sizes = (f"{size / 2**20:.0f} MiB" for size in (held_bytes, limits.memory_bytes))
+    return WorkFailed("held {} of memory, above its limit of {}".format(*sizes), MEMORY)
+
+
+def _end(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End a worker that is not through, and then what it has started."""
+    if process.poll() is None:
+        process.terminate()
         try:
-            process.stdin.write(text)
-            process.stdin.close()
-        except BrokenPipeError:
-            return
-        for line in process.stdout:
-            kind, _, rest = line.partition(" ")
-            if kind == "progress":
-                fraction, _, note = rest.strip().partition(" ")
-                progress(float(fraction), note)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is not None:
+            process.wait(STOP_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if process.returncode == 0:
         return
-    process.terminate()
-    try:
-        process.wait(STOP_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    # An emulator whose owner has ended takes its network down, and then ends by itself.
+    deadline_s = time.monotonic() + STOP_GRACE_S
+    while find_processes(MARK).get(mark) and time.monotonic() < deadline_s:
+        time.sleep(PAUSE_S)
+    end_processes(MARK, mark)
 
 
 def _reason(log: Path, status: int) -> str:

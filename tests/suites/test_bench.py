@@ -303,7 +303,7 @@ def test_full_disk_is_one_line() -> None:
 
 def test_failed_worker_reports_its_last_line(tmp_path: Path) -> None:
     broken = RunSpec(env={"env": "Nothing-v0"}, policy="cubic", steps=1)
-    with pytest.raises(BackendError, match="bad: env: value 'dcgym/Nothing-v0'"):
+    with pytest.raises(BackendError, match=r"^env: value 'dcgym/Nothing-v0'"):
         Workers().run(broken, tmp_path / "bad" / "log.txt", lambda *_: None)
 
 

@@ -21,7 +21,7 @@ from dcgym.envs.registration import add_environment
 from dcgym.envs.registry import ENVIRONMENTS, AgentForm, Environment
 from dcgym.envs.system import System
 from dcgym.policies import POLICIES, PolicyFamily
-from dcgym.registry import Registry
+from dcgym.registry import REGISTRIES, Registry
 from dcgym.suites import Case, Suite, load_records, run_suite, write_report
 from dcgym.suites.recorders import RECORDERS, Recorder
 from dcgym.suites.recorders.network import NetworkRecorder
@@ -148,7 +148,7 @@ def walking() -> Iterator[None]:
     yield
     ENVIRONMENTS.remove(ID)
     POLICIES.remove(FAMILY)
-    del gym.registry[ID]
+    del gym.registry[ID], REGISTRIES["no backends"]
 
 
 @pytest.mark.usefixtures("walking")

@@ -1,6 +1,7 @@
 """A sweep of short twin runs as a process of its own, and the processes beneath it.
 
-``python -m tests.support.killed_sweeps OUT ROWS JOBS [ADDRESS]`` runs what is missing in OUT.
+``python -m tests.support.killed_sweeps OUT ROWS JOBS [ADDRESS]`` runs what is missing in OUT, and
+again what failed there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dcgym.backends.records import Record
+from dcgym.suites.faults import Faults
 from dcgym.suites.results import Records, write_results
 from dcgym.suites.runner import run_matrix
 from dcgym.suites.suite import Suite
@@ -41,7 +43,9 @@ def short_sweep(rows: int, jobs: int) -> Suite:
     return replace(made, seeds=rows // len(LOADS), jobs=jobs, **lasting)
 
 
-def sweep_here(out: Path, rows: int, jobs: int, address: str | None = None) -> list[Record]:
+def sweep_here(
+    out: Path, rows: int, jobs: int, address: str | None = None, retry_failed: bool = False
+) -> list[Record]:
     """Run what is missing of a sweep, write its table, and return its records.
 
     Args:
@@ -49,8 +53,10 @@ def sweep_here(out: Path, rows: int, jobs: int, address: str | None = None) -> l
         rows: Number of runs.
         jobs: Runs side by side.
         address: Head of a cluster; None for this machine.
+        retry_failed: Whether failed runs are run again.
     """
-    return run_matrix(short_sweep(rows, jobs), out, "invalid", _write, address)[0]
+    faults = Faults(retry_failed=retry_failed)
+    return run_matrix(short_sweep(rows, jobs), out, "invalid", _write, address, faults)[0]
 
 
 def start_driver(
@@ -103,7 +109,7 @@ def main() -> None:
     """Run a sweep that the command line names."""
     out, rows, jobs, *rest = sys.argv[1:]
     try:
-        sweep_here(Path(out), int(rows), int(jobs), *rest)
+        sweep_here(Path(out), int(rows), int(jobs), *rest, retry_failed=True)
     except Exception as error:
         print(error, file=sys.stderr)
         sys.exit(1)

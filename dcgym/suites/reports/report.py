@@ -16,6 +16,7 @@ from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, wo
 from dcgym.suites.reports.curves import curve_columns, curve_sections, is_sweep
 from dcgym.suites.reports.differences import differences_section
 from dcgym.suites.reports.facts import facts_section
+from dcgym.suites.reports.failures import failures_section
 from dcgym.suites.reports.flow_sizes import flow_section
 from dcgym.suites.reports.html import (
     Cell,
@@ -276,6 +277,7 @@ def _page(folder: Path, records: Records, refused: Records, sections: Sequence[s
         "chance of training. "
         "Every policy meets the same traffic for the same seed.</p>",
         _warning(records, refused),
+        failures_section(folder),
         *sections,
         definitions(_shown_columns(records)),
         facts_section(folder, records),

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from dcgym.suites.reports.facts import facts_section
+from dcgym.suites.reports.failures import failures_section
 from dcgym.suites.reports.html import Cell, Marked, heading, page, table, write_page
 from dcgym.suites.reports.plots import one_page
 from dcgym.suites.twin_error.comparison import BEYOND, MISSING, OK, OWN_SPREAD, TwinError
@@ -35,6 +36,7 @@ def write_comparison(folder: Path, found: Comparison) -> Path:
         f"<h1>{html.escape(str(found.records[0]['env']))}: the twin beside the emulation</h1>",
         _introduction(found),
         *(f"<p class='note'>{html.escape(note)}</p>" for note in found.notes()),
+        failures_section(folder),
         *(_case(folder, found, case) for case in found.cases),
         _definitions(found),
         facts_section(folder, found.records),

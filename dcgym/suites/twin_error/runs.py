@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from dcgym.backends.records import Record
 from dcgym.registry import Registry
+from dcgym.suites.faults import Faults
 from dcgym.suites.results import SUITE_FILE, Records, load_records, read_json, write_results
 from dcgym.suites.runner import finished_records, run_matrix
 from dcgym.suites.suite import Suite
@@ -34,7 +35,9 @@ Compare: TypeAlias = Callable[[Path, Records, str], Comparison]
 """Compares the records of a folder; the text is the worst fidelity that counts."""
 
 
-def run_comparison(suite: Suite, out: Path, required: str, compare: Compare) -> Comparison:
+def run_comparison(
+    suite: Suite, out: Path, required: str, compare: Compare, faults: Faults | None = None
+) -> Comparison:
     """Run what is not finished yet, write results and report, and return what was found.
 
     Emulated runs of worse fidelity than required are kept, but do not count, and run again with
@@ -45,10 +48,11 @@ def run_comparison(suite: Suite, out: Path, required: str, compare: Compare) -> 
         out: Folder of the results; finished runs in it are kept and skipped.
         required: Worst fidelity of a run that counts.
         compare: What is compared.
+        faults: Limits of a run, and whether failed ones run again; the usual ones if None.
 
     Raises:
         ConfigError: Something in the suite cannot run, or the folder cannot be written.
-        BackendError: A run failed; the others' results are kept.
+        FailedRuns: Runs failed, now or before; the others' results are kept.
     """
 
     def write(folder: Path, complete: Records, refused: Records) -> None:
@@ -57,7 +61,7 @@ def run_comparison(suite: Suite, out: Path, required: str, compare: Compare) -> 
         if _can_compare(records):
             write_comparison(folder, compare(folder, records, required))
 
-    complete, refused = run_matrix(suite, out, required, write)
+    complete, refused = run_matrix(suite, out, required, write, None, faults)
     return compare(out, _in_order(suite, [*complete, *refused]), required)
 
 
