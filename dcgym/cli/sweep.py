@@ -213,11 +213,10 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
 
 
 def _suite_of(content: Mapping[str, Any]) -> Suite:
-    from dcgym.envs.factory import env_id_of, policy_family
+    from dcgym.envs.factory import env_id_of, find_environment, policy_family
     from dcgym.policies import policy_names
     from dcgym.suites.designs import SAMPLERS
     from dcgym.suites.samples import LEAST_SEEDS
-    from dcgym.suites.scores import default_metric
     from dcgym.suites.sweep import lasting, sweep_suite
     from dcgym.suites.until import Until
     from dcgym.tasks.common.presets import read_config
@@ -234,7 +233,7 @@ def _suite_of(content: Mapping[str, Any]) -> Suite:
     suite = lasting(suite, content.get("seconds", suite.episode_s), content.get("warmup"))
     until = None
     if "until" in content:
-        until = Until.of(content["until"], default_metric(suite.family))
+        until = Until.of(content["until"], find_environment(env_id_of(arguments)).layout)
         # An interval of fewer is too much chance to end with.
         suite = replace(suite, seeds=DefaultCount(LEAST_SEEDS))
     return replace(

@@ -127,9 +127,7 @@ class Batch:
     def _take(self, record: Record) -> None:
         """Keep what a run counts for in the ranking."""
         if self._column is None:
-            columns = [one for one in layout_of([record]).columns if one.better]
-            # Balancers with a rule have no reward.
-            self._column = min(columns, key=lambda one: one.metric == "reward_mean", default=None)
+            self._column = layout_of([record]).main
         if self._column is not None:
             value = record["metrics"].get(self._column.metric, math.nan)
             cell = str(record.get("scenario", "")), int(record["seed"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dcgym.backends.base import Capabilities
-from dcgym.config import check_keys
+from dcgym.config import check_in, check_keys
 from dcgym.envs.backends import stated_capabilities
 from dcgym.envs.factory import (
     default_of,
@@ -48,6 +48,9 @@ def check_suite(suite: Suite) -> None:
         ConfigError: A name is unknown, or something cannot run where it is asked for.
     """
     _check_policies(suite)
+    if suite.until is not None and suite.cases:
+        layout = find_environment(env_id_of(suite.cases[0].env)).layout
+        check_in("until", suite.until.metric, [*layout.ends])
     check_shapes(suite.shapes, suite.case_names, sorted(policy_names(suite.family)))
     _check_checkpoints(suite)
     if not suite.cases:

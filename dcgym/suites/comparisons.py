@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dcgym.backends.records import Record
-from dcgym.suites.results import Records
+from dcgym.config import check_in
+from dcgym.suites.results import Records, known_layout
 from dcgym.suites.samples import (
     Sample,
     Samples,
@@ -20,7 +21,6 @@ from dcgym.suites.samples import (
     strata_of,
 )
 from dcgym.suites.statistics import FloatArray
-from dcgym.tasks.common.meanings import MEANINGS
 
 __all__ = [
     "SURE",
@@ -85,25 +85,32 @@ def compare(records: Records, metric: str, case: str | None = None) -> list[Comp
             None.
 
     Returns:
-        What `from_best` returns; nothing where the metric has no better end.
+        What `from_best` returns; nothing where there are no records.
+
+    Raises:
+        ConfigError: No metric of that name has a better end.
     """
     own = [run for run in records if case is None or run.get("scenario", "") == case]
-    return from_best(samples_of(own, metric), MEANINGS[metric][0] if metric in MEANINGS else None)
+    if not own:
+        return []
+    ends = known_layout(str(own[0]["env"])).ends
+    return from_best(samples_of(own, metric), ends[check_in("metric", metric, [*ends])])
 
 
-def samples_of(records: Records, metric: str) -> dict[str, dict[str, Sample]]:
+def samples_of(records: Records, metric: str, factor: float = 1.0) -> dict[str, dict[str, Sample]]:
     """Return a metric of each policy's runs, by policy and case.
 
     Args:
         records: Records of runs.
         metric: Name of the metric.
+        factor: What its values are multiplied by.
     """
     found: dict[str, dict[str, list[Record]]] = {}
     for record in records:
         cases = found.setdefault(str(record["policy"]), {})
         cases.setdefault(str(record.get("scenario", "")), []).append(record)
     return {
-        policy: {case: sample_of(own, metric) for case, own in cases.items()}
+        policy: {case: sample_of(own, metric, factor) for case, own in cases.items()}
         for policy, cases in found.items()
     }
 

@@ -31,7 +31,6 @@ __all__ = [
     "Limits",
     "WorkFailed",
     "describe",
-    "failed_runs",
     "forget_failure",
     "is_full",
     "load_failures",
@@ -173,24 +172,14 @@ class FailedRuns(BackendError):
         """Keep both.
 
         Args:
-            fact: How many, and which.
+            fact: How many.
             failures: All of them.
         """
-        super().__init__(fact, "Faults(retry_failed=True) runs them again")
+        kinds = list({one.log: one for one in failures}.values())
+        told = [f"{one.name}: {one.reason}" for one in kinds[:MOST_NAMED]]
+        told += [f"and {len(kinds) - MOST_NAMED} more"] if len(kinds) > MOST_NAMED else []
+        super().__init__(fact, "; ".join([*told, "Faults(retry_failed=True) runs them again"]))
         self.failures = tuple(failures)
-
-
-def failed_runs(failures: Sequence[Failure], total: int) -> FailedRuns:
-    """Return the error of a batch that has ended.
-
-    Args:
-        failures: One for each run that failed.
-        total: Number of runs.
-    """
-    kinds = list({one.log: one for one in failures}.values())
-    named = "; ".join(f"{one.name}: {one.reason}" for one in kinds[:MOST_NAMED])
-    more = f"; and {len(kinds) - MOST_NAMED} more" if len(kinds) > MOST_NAMED else ""
-    return FailedRuns(f"{len(failures)} of {total} runs failed ({named}{more})", failures)
 
 
 def describe(failures: Sequence[Failure]) -> list[str]:

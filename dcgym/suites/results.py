@@ -20,10 +20,12 @@ from dcgym._version import __version__
 from dcgym.backends.records import Record
 from dcgym.config import check_name
 from dcgym.containers import read_parquet_bytes
-from dcgym.errors import ConfigError
+from dcgym.envs.factory import find_environment, newest_id
+from dcgym.errors import ConfigError, DcgymError
 from dcgym.files import wrong_file
 from dcgym.json_text import json_text, measured
 from dcgym.reading import STEPS, TEXT, read_chunks
+from dcgym.tasks.common.layout import Layout
 from dcgym.writing import make_folder, write_file, write_table
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ __all__ = [
     "TRAINING_FILE",
     "FlowColumns",
     "Records",
+    "known_layout",
     "load_records",
     "machine",
     "read_json",
@@ -74,6 +77,19 @@ def run_folder(out: Path, scenario: str, policy: str, seed: int) -> Path:
         ConfigError: No folder can have that name; records of others may say so.
     """
     return out / "runs" / check_name("run", run_name(scenario, policy, seed), LONGEST_RUN_NAME)
+
+
+def known_layout(env_id: str) -> Layout:
+    """Return what tables show of an environment; the plain layout where nobody knows it here.
+
+    Args:
+        env_id: Its id, as records have it.
+    """
+    try:
+        return find_environment(newest_id(env_id)).layout
+    except DcgymError:
+        # Results outlive the package of their environment.
+        return Layout()
 
 
 def run_name(scenario: str, policy: str, seed: int) -> str:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dcgym.backends.records import Record
 from dcgym.errors import BackendError
 from dcgym.suites.checks import check_suite
-from dcgym.suites.faults import Faults, failed_runs
+from dcgym.suites.faults import FailedRuns, Faults
 from dcgym.suites.fidelity import GOES_ON, require
 from dcgym.suites.matrix import Matrix
 from dcgym.suites.progress import progress_bars
@@ -131,7 +131,7 @@ def _run_and_write(
         if complete or refused:
             write(out, complete, refused)
     if failures := bench.failed():
-        raise failed_runs(failures, len(bench.runs()))
+        raise FailedRuns(f"{len(failures)} of {len(bench.runs())} runs failed", failures)
     return complete, refused
 
 

@@ -25,7 +25,6 @@ __all__ = [
     "how_many",
     "improvements",
     "paired",
-    "plan_of",
     "sample_of",
     "strata_of",
     "training_of",
@@ -118,15 +117,6 @@ def training_of(record: Record) -> int:
     return int((record.get("training") or {}).get("seed") or 0)
 
 
-def plan_of(record: Record) -> str:
-    """Return the digest of the plan that a run met; empty where it has none.
-
-    Args:
-        record: Record of the run.
-    """
-    return str((record.get("plan") or {}).get("digest", ""))
-
-
 def sample_of(records: Records, metric: str, factor: float = 1.0) -> Sample:
     """Return a metric of a policy's runs in one case, of those that measured it.
 
@@ -137,7 +127,7 @@ def sample_of(records: Records, metric: str, factor: float = 1.0) -> Sample:
     """
     found = [(r, factor * float(r["metrics"].get(metric, math.nan))) for r in records]
     found = [(record, value) for record, value in found if math.isfinite(value)]
-    plans = [plan_of(record) for record, _ in found]
+    plans = [str((record.get("plan") or {}).get("digest", "")) for record, _ in found]
     return Sample(
         np.array([value for _, value in found], np.float64),
         np.array([int(record["seed"]) for record, _ in found], np.int64),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcgym.backends.records import Record
 from dcgym.config import check_in, check_keys
 from dcgym.envs.factory import newest_id, policy_family
 from dcgym.errors import ConfigError, DcgymError
@@ -23,7 +21,7 @@ from dcgym.suites.aggregates import (
     probability,
     quantile,
 )
-from dcgym.suites.comparisons import Comparison, all_pairs
+from dcgym.suites.comparisons import Comparison, all_pairs, samples_of
 from dcgym.suites.intervals import student_95
 from dcgym.suites.results import SUITE_FILE, Records, read_json, write_json
 from dcgym.suites.samples import (
@@ -32,8 +30,6 @@ from dcgym.suites.samples import (
     Sample,
     improvements,
     paired,
-    plan_of,
-    training_of,
 )
 from dcgym.tasks.common.meanings import MEANINGS
 
@@ -42,7 +38,6 @@ __all__ = [
     "Scoreboard",
     "Scoring",
     "Standing",
-    "default_metric",
     "find_scores",
     "score_metric",
     "write_scores",
@@ -87,15 +82,6 @@ SCORINGS: Mapping[str, Scoring] = {
 """By family of policies, where a suite says nothing."""
 
 
-def default_metric(family: str) -> str:
-    """Return the metric that policies of a family are compared by where nobody names one.
-
-    Args:
-        family: The family.
-    """
-    return SCORINGS[family].metrics[0] if family in SCORINGS else "reward_mean"
-
-
 @dataclass(frozen=True)
 class Standing:
     """A policy's scores in a metric.
@@ -133,32 +119,6 @@ class Standing:
         if 0 < self.trainings < LEAST_TRAININGS:
             found.append(f"too few trainings: {self.trainings} of {LEAST_TRAININGS}")
         return "; ".join(found)
-
-
-class _Run(NamedTuple):
-    """What a score looks at of a run; more of `value` is better."""
-
-    policy: str
-    case: str
-    value: float
-    seed: int
-    training: int
-    plan: str
-    is_learned: bool
-
-    @classmethod
-    def of(cls, record: Record, metric: str) -> _Run:
-        """Return a run of its record; NaN where the metric was not measured."""
-        sign = 1.0 if MEANINGS[metric][0] == "high" else -1.0
-        return cls(
-            str(record["policy"]),
-            str(record.get("scenario", "")),
-            sign * float(record["metrics"].get(metric, math.nan)),
-            int(record["seed"]),
-            training_of(record),
-            plan_of(record),
-            bool(record.get("training")),
-        )
 
 
 @dataclass(frozen=True)
@@ -226,14 +186,41 @@ def score_metric(records: Records, metric: str, scoring: Scoring) -> Scoreboard 
         metric: Name of the metric.
         scoring: The references.
     """
-    runs = tuple(_Run.of(record, metric) for record in records)
-    return _scoreboard(tuple(run for run in runs if math.isfinite(run.value)), metric, scoring)
+    sign = 1.0 if MEANINGS[metric][0] == "high" else -1.0
+    kept = tuple(
+        _Kept(policy, case, *(tuple(getattr(sample, name).tolist()) for name in _Kept._fields[2:]))
+        for policy, cases in samples_of(records, metric, sign).items()
+        for case, sample in cases.items()
+        if sample.values.size
+    )
+    learners = frozenset(str(record["policy"]) for record in records if record.get("training"))
+    return _scoreboard(kept, learners, metric, scoring)
+
+
+class _Kept(NamedTuple):
+    """A sample of a policy in a case, more being better, as a key of a cache can hold it."""
+
+    policy: str
+    case: str
+    values: tuple[float, ...]
+    seeds: tuple[int, ...]
+    trainings: tuple[int, ...]
+    plans: tuple[str, ...]
+
+    def sample(self) -> Sample:
+        """Return it as it was."""
+        seeds, trainings = (np.array(own, np.int64) for own in (self.seeds, self.trainings))
+        return Sample(np.array(self.values), seeds, trainings, np.array(self.plans, np.str_))
 
 
 # Files, page and terminal ask for the same; resampling takes seconds for suites of many cases.
 @lru_cache(maxsize=8)
-def _scoreboard(runs: tuple[_Run, ...], metric: str, scoring: Scoring) -> Scoreboard | None:
-    measured = _measured(runs)
+def _scoreboard(
+    kept: tuple[_Kept, ...], learners: frozenset[str], metric: str, scoring: Scoring
+) -> Scoreboard | None:
+    measured: dict[str, dict[str, Sample]] = {}
+    for one in kept:
+        measured.setdefault(one.policy, {})[one.case] = one.sample()
     low, high = measured.get(scoring.low, {}), measured.get(scoring.high, {})
     scales = {case: _scale(low[case], high[case]) for case in low if case in high}
     known = {case: scale for case, scale in scales.items() if scale is not None}
@@ -254,7 +241,6 @@ def _scoreboard(runs: tuple[_Run, ...], metric: str, scoring: Scoring) -> Scoreb
     whole = [policy for policy in ranking if samples[policy].keys() == known.keys()]
     others = [policy for policy in whole if policy not in (scoring.low, scoring.high)]
     leader = others[0] if others else whole[0]
-    learners = {run.policy for run in runs if run.is_learned}
     gains = all_pairs(samples)
     standings = tuple(
         _standing(iqms[policy], samples, gains[policy, leader], policy in learners)
@@ -295,27 +281,6 @@ def _scale(low: Sample, high: Sample) -> tuple[float, float] | None:
     if not is_clear and not mean > half:
         return None
     return float(low.values.mean()), float(high.values.mean() - low.values.mean())
-
-
-def _measured(runs: Iterable[_Run]) -> dict[str, dict[str, Sample]]:
-    """Return a metric, more being better, by policy and case."""
-    found: dict[str, dict[str, list[_Run]]] = {}
-    for run in runs:
-        found.setdefault(run.policy, {}).setdefault(run.case, []).append(run)
-    return {
-        policy: {case: _sample(own) for case, own in cases.items()}
-        for policy, cases in found.items()
-    }
-
-
-def _sample(runs: Sequence[_Run]) -> Sample:
-    plans = [run.plan for run in runs]
-    return Sample(
-        np.array([run.value for run in runs]),
-        np.array([run.seed for run in runs], np.int64),
-        np.array([run.training for run in runs], np.int64),
-        np.array(plans if all(plans) else [], np.str_),
-    )
 
 
 def _scoring_of(folder: Path, records: Records) -> Scoring | None:

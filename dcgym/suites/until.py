@@ -6,11 +6,11 @@ import math
 import re
 from dataclasses import dataclass
 
-from dcgym.config import check_in, check_int
+from dcgym.config import check_int
 from dcgym.errors import ConfigError
 from dcgym.suites.comparisons import from_best, mean_of, samples_of
-from dcgym.suites.results import Records
-from dcgym.tasks.common.meanings import MEANINGS
+from dcgym.suites.results import Records, known_layout
+from dcgym.tasks.common.layout import Layout
 
 __all__ = ["Until"]
 
@@ -33,19 +33,18 @@ class Until:
     most_seeds: int = 100
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        check_in("until", self.metric, [name for name, (end, _) in MEANINGS.items() if end])
+        """Check the numbers; `check_suite` checks the metric."""
         if not 0 < self.share < 1:
             raise ConfigError("until", f"{100 * self.share:g}%", "above 0 % and below 100 %")
         check_int("most_seeds", self.most_seeds, 1)
 
     @classmethod
-    def of(cls, text: object, metric: str) -> Until:
+    def of(cls, text: object, layout: Layout) -> Until:
         """Return what a text such as "2%" or "fct_us_p99=2%" says.
 
         Args:
             text: The text.
-            metric: The metric where it names none.
+            layout: Of the environment; its main metric is meant where the text names none.
 
         Raises:
             ConfigError: It is no such text.
@@ -53,7 +52,8 @@ class Until:
         found = _TEXT.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise ConfigError("until", text, "a percentage, such as 2% or fct_us_p99=2%")
-        return cls(found["metric"] or metric, float(found["share"]) / 100)
+        main = "" if layout.main is None else layout.main.metric
+        return cls(found["metric"] or main, float(found["share"]) / 100)
 
     def seeds(self, records: Records, seeds: int) -> int:
         """Return how many seeds a case needs; as many as it has where these are enough.
@@ -66,7 +66,7 @@ class Until:
             seeds: How many it has.
         """
         samples = samples_of(records, self.metric)
-        found = from_best(samples, MEANINGS[self.metric][0])
+        found = from_best(samples, known_layout(str(records[0]["env"])).ends[self.metric])
         needed = seeds
         for one in found[1:]:
             allowed = self.share * abs(mean_of(samples[one.other]))

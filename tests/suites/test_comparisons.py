@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dcgym.errors import ConfigError
 from dcgym.suites.comparisons import SURE, all_pairs, compare, from_best, gap_of, holm
 from dcgym.suites.reports.differences import differences_section
 from dcgym.suites.reports.numbers import spread_of, write_gap
@@ -29,6 +30,7 @@ def records(trainings: int = 1, **values: list[float]) -> list[dict[str, Any]]:
     """Return a record for each policy and seed; `ppo` has so many trainings."""
     return [
         {
+            "env": "dcgym/LoadBalancing-v1",
             "policy": policy,
             "seed": seed,
             "metrics": {"fct_us_mean": 1e3 * value},
@@ -141,7 +143,17 @@ def test_differences_are_from_the_best_in_order() -> None:
     assert found[0].gap.mean == 0 and found[0].p == 1
     pairs = all_pairs({policy: {"": sample([1.0, 2.0])} for policy in ("a", "b")})
     assert pairs["a", "b"].gap.mean == -pairs["b", "a"].gap.mean == 0
-    assert compare(runs, "reward_mean") == [] == compare(runs, "no such metric")
+    assert compare(runs, "reward_mean") == [] == compare([], "fct_us_mean")
+    with pytest.raises(ConfigError, match="metric: value 'marks'"):
+        compare(runs, "marks")
+
+
+def test_a_metric_of_one_environment_has_the_better_end_of_its_tables() -> None:
+    runs = [
+        {**run, "env": "dcgym/AcceleratorBalancing-v0"} | {"metrics": {"latency_ms_mean": value}}
+        for run, value in zip(records(a=[0.0] * 3, b=[0.0] * 3), (3, 4, 5, 1, 2, 3), strict=True)
+    ]
+    assert [one.policy for one in compare(runs, "latency_ms_mean")] == ["b", "a"]
 
 
 def test_the_page_has_the_differences() -> None:

@@ -19,7 +19,9 @@ from dcgym.suites.results import run_folder
 from dcgym.suites.sweep import make_cells
 from dcgym.suites.until import Until
 from dcgym.tasks.common.draws import Choice, Integers, Uniform
+from dcgym.tasks.common.layout import Column, Layout
 
+GOODPUT = Layout((Column("goodput_bps", "goodput"),))
 POOL = {"env": "LoadBalancing-v1", "scenario": "two-speeds"}
 
 
@@ -139,7 +141,7 @@ def test_a_sample_is_drawn_as_dots_over_each_range_and_a_group_over_its_first() 
 
 
 def test_seeds_are_added_until_the_difference_is_known() -> None:
-    until = Until.of("fct_us_mean=10%", "reward_mean")
+    until = Until.of("fct_us_mean=10%", GOODPUT)
     known = [record("a", s, 100.0 + s) for s in range(4)] + [
         record("b", s, 120.0 + s + s % 2) for s in range(4)
     ]
@@ -154,10 +156,10 @@ def test_seeds_are_added_until_the_difference_is_known() -> None:
     assert nearly.seeds(known, 4) == 6
     assert replace(tight, most_seeds=5).seeds(known, 4) == 5
     assert until.seeds([run for run in known if run["seed"] == 0], 1) == 2
-    assert Until.of("2.5%", "goodput_bps") == Until("goodput_bps", 0.025)
-    for text in ("2", "%", "-1%", "0%", "100%", "none=2%", "marks=2%", 2):
+    assert Until.of("2.5%", GOODPUT) == Until("goodput_bps", 0.025)
+    for text in ("2", "%", "-1%", "0%", "100%", 2):
         with pytest.raises(ConfigError, match="until"):
-            Until.of(text, "fct_us_mean")
+            Until.of(text, GOODPUT)
 
 
 @pytest.mark.simulation
@@ -186,6 +188,11 @@ def test_options_of_a_design(tmp_path: Path) -> None:
     assert (suite.until, suite.seeds) == (Until("fct_us_mean", 0.05), 5)
     assert suite.training.trainings == 2
     assert read_sweep(None, {**asked, "seeds": 3}).suite.seeds == 3
+    for wrong in ("none=2%", "marks=2%"):
+        with pytest.raises(ConfigError, match=f"until: value '{wrong[:-3]}'"):
+            read_sweep(None, {**asked, "until": wrong})
+    jobs = read_sweep(None, {"env": "JobAssignment-v0", "until": "5%"}).suite
+    assert jobs.until == Until("return", 0.05)
     ranges = {"set": {"scenario.load": [{"uniform": [0.3, 0.9]}]}, "sample": 4, "sampler": "sobol"}
     assert len(read_sweep(None, {**asked, **ranges}).suite.cases) == 4
     with pytest.raises(ConfigError, match="sampler: value 'sobol'"):

@@ -105,7 +105,7 @@ def test_each_fault_is_one_row_and_the_others_go_on(
     *lines, last = done.stderr.splitlines()
     for one in found.values():
         assert f"failed: {one.name}: {one.reason}; log: {one.log}" in lines
-    assert "6 of 7 runs failed" in last and "--retry-failed" in last
+    assert last == "dcgym: 6 of 7 runs failed; --retry-failed runs them again"
     assert "1 of 7 runs done, 6 failed, 0 running" in done.stderr
     assert pl.read_parquet(out / "results.parquet")["scenario"].to_list() == [f"backend={FAKE}"]
     page = (out / "report.html").read_text()
@@ -128,7 +128,7 @@ def test_each_fault_is_one_row_and_the_others_go_on(
 
 def test_a_run_in_this_process_fails_alone(tmp_path: Path, healer: Path) -> None:
     chosen = suite("Crashing", "Fake", jobs=0)
-    with pytest.raises(FailedRuns, match=r"^1 of 2 runs failed .*KeyError: 'no such port'"):
+    with pytest.raises(FailedRuns, match=r"^1 of 2 runs failed; .*KeyError: 'no such port'"):
         run_suite(chosen, tmp_path / "out")
     (failure,) = load_failures(tmp_path / "out")
     assert "Traceback" in failure.log.read_text()
@@ -149,7 +149,7 @@ def test_a_repeated_run_that_leaves_nothing_has_no_result_of_before(
     # The test double says of itself that it is invalid, so that a better run is asked for.
     assert len(run_suite(chosen, tmp_path / "out")) == 1
     (healer / "healed").unlink()
-    with pytest.raises(FailedRuns, match=r"1 of 1 runs failed .*without a result"):
+    with pytest.raises(FailedRuns, match=r"1 of 1 runs failed; .*without a result"):
         run_suite(chosen, tmp_path / "out", "degraded")
     assert finished_records(chosen, tmp_path / "out") == []
 
@@ -174,7 +174,7 @@ def test_runs_fail_with_their_training_and_run_once_it_is_repeated(
     made = sweep_suite({**ENV, "backend": FAKE}, {}, ("cubic", "ppo"))
     chosen = replace(made, seeds=2, episode_s=1.0, warmup_s=0.2, jobs=0)
     out = tmp_path / "out"
-    with pytest.raises(FailedRuns, match=r"2 of 4 runs failed .train ppo: RuntimeError: no grad"):
+    with pytest.raises(FailedRuns, match=r"2 of 4 runs failed; train ppo: RuntimeError: no grad"):
         run_suite(chosen, out)
     # A seed more needs the same training, and does not repeat it.
     with pytest.raises(FailedRuns, match="3 of 6 runs failed") as caught:

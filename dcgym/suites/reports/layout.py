@@ -8,7 +8,7 @@ from dataclasses import replace
 from dcgym.backends.records import Record
 from dcgym.envs.factory import find_environment, newest_id
 from dcgym.errors import DcgymError
-from dcgym.suites.results import Records
+from dcgym.suites.results import Records, known_layout
 from dcgym.tasks.common.layout import Column, Layout
 
 __all__ = [
@@ -30,7 +30,7 @@ def layout_of(records: Records) -> Layout:
         records: Records of runs in one environment. All runs of a table, since columns that are
             optional are there for all of them or for none.
     """
-    layout, known = _layout_of_env(str(records[0]["env"])), records[0]["metrics"]
+    layout, known = known_layout(str(records[0]["env"])), records[0]["metrics"]
     columns = tuple(
         column
         for column in layout.columns
@@ -105,12 +105,3 @@ def scenarios_of(records: Records) -> dict[str, list[Record]]:
     for record in records:
         found.setdefault(str(record.get("scenario", "")), []).append(record)
     return found
-
-
-def _layout_of_env(env_id: str) -> Layout:
-    """Return what an environment shows; the plain layout where nobody knows it here."""
-    try:
-        return find_environment(newest_id(env_id)).layout
-    except DcgymError:
-        # Results outlive the package of their environment.
-        return Layout()

@@ -68,3 +68,19 @@ class Layout:
     columns: tuple[Column, ...] = (Column("reward_mean", "reward", low=None),)
     series: tuple[Column, ...] = (Column("reward", "reward", low=None),)
     means: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> dict[str, str]:
+        """The better end, "high" or "low", of each metric that has one."""
+        usual = {metric: end for metric, (end, _) in MEANINGS.items()}
+        own = {column.metric: column.better or "" for column in self.columns}
+        return {metric: end for metric, end in {**usual, **own}.items() if end}
+
+    @property
+    def main(self) -> Column | None:
+        """What policies are compared by where nobody names a metric; None if no end is better.
+
+        The reward only where there is nothing else: balancers with a rule have none.
+        """
+        known = [column for column in self.columns if column.better]
+        return min(known, key=lambda column: column.metric == "reward_mean", default=None)
