@@ -32,7 +32,7 @@ def print_flows(records: Records) -> None:
     for title, *_ in FLOW_COLUMNS:
         table.add_column(title.replace(" ", "\n", 1), justify="right")
     for policy, sizes, cells in rows:
-        table.add_row(policy, sizes, *(cell.replace(" ± ", "\n±") for cell in cells))
+        table.add_row(policy, sizes, *(cell.text.replace(" ± ", "\n±") for cell in cells))
     table_console().print(table)
 
 

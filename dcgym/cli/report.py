@@ -10,7 +10,7 @@ import typer
 
 from dcgym.cli.bench import show_records
 from dcgym.cli.faults import print_failures
-from dcgym.cli.options import Json, path
+from dcgym.cli.options import Json, path, split
 from dcgym.cli.twin_error import show_comparison
 from dcgym.writing import real_path
 
@@ -22,28 +22,30 @@ def report(
     case: Annotated[
         str | None, typer.Option(help="Write report-CASE.html, with the figures of one case.")
     ] = None,
-    figures: Annotated[
-        Path | None, path(help="Write the report's figures into this folder too.")
+    export: Annotated[
+        Path | None,
+        path(help="Write each table and figure of the report into this folder too."),
     ] = None,
-    figure_format: Annotated[
-        str, typer.Option("--format", help="Form of these figures: pdf, png or svg.")
-    ] = "pdf",
+    formats: Annotated[
+        str,
+        typer.Option("--format", help="Formats of these files: some of csv, tex, png, pdf, svg."),
+    ] = "csv,tex,png,pdf",
     as_json: Json = False,
 ) -> None:
     """Print the table of a benchmark again; write its results.parquet and report.html anew.
 
     Every finished run in the folder counts: those of several machines may be copied together.
 
-    Example: [bold]dcgym report bench-quick --figures paper --format pdf[/bold]
+    Example: [bold]dcgym report bench-quick --export paper[/bold]
     """
     from dcgym.suites import load_records, write_report, write_scores, write_verdicts
     from dcgym.suites.faults import load_failures
-    from dcgym.suites.reports.plots import saving_figures
+    from dcgym.suites.reports.exports import exporting
     from dcgym.suites.results import write_results
     from dcgym.suites.twin_error.runs import compare_folder
 
-    real_path(folder, "folder")
-    saving = nullcontext() if figures is None else saving_figures(figures, figure_format)
+    results = real_path(folder, "folder")
+    saving = nullcontext() if export is None else exporting(export, results, split(formats))
     with saving:
         found = compare_folder(folder)
         if found is not None:

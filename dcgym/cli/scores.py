@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dcgym.cli.console import table_console
+from dcgym.suites.reports.cells import text_of
 from dcgym.suites.reports.scores import SCORE_TITLES, score_cells
 from dcgym.suites.scores import Scoreboard
 
@@ -27,7 +28,7 @@ def print_scores(boards: Sequence[Scoreboard]) -> None:
         for heading in SCORE_TITLES:
             table.add_column(heading, no_wrap=heading == "policy", overflow="fold")
         for cells in score_cells(board):
-            table.add_row(*map(escape, cells))
+            table.add_row(*(escape(text_of(cell)) for cell in cells))
         table_console().print(table)
         if board.left_out:
             cases = ", ".join(case or "the only case" for case in board.left_out)

@@ -19,6 +19,7 @@ from dcgym.policies.base import Observation
 from dcgym.suites.checks import steps_in
 from dcgym.suites.model_wrappers import Spaces, check_spaces
 from dcgym.suites.models import FunctionPolicy, Model, ModelPolicy, copies_of
+from dcgym.suites.reports.cells import Cell
 from dcgym.suites.reports.downwards import metric_cells, metric_titles, split_by_width
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
@@ -109,7 +110,7 @@ class Evaluation:
         """Return the table as notebooks show it."""
         columns = layout_of(self.records).columns
         titles = ["policy", *(column.title for column in columns)]
-        rows = []
+        rows: list[list[Cell]] = []
         for policy in policies_of(self.records):
             runs = runs_of(self.records, policy)
             rows.append([policy, *(cell(spread_of(runs, one), one) for one in columns)])

@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -134,11 +134,12 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def read_table(path: Path) -> pl.DataFrame | None:
+def read_table(path: Path, wanted: Collection[str] | None = None) -> pl.DataFrame | None:
     """Read a table that `write_run` wrote; None where there is none.
 
     Args:
         path: The file.
+        wanted: Columns to read, where the table has them; all if None.
 
     Raises:
         ConfigError: It is damaged, too large, or no regular file.
@@ -146,7 +147,11 @@ def read_table(path: Path) -> pl.DataFrame | None:
     import polars as pl
 
     try:
-        return pl.read_parquet(read_parquet_bytes(path, "results", STEPS))
+        content = read_parquet_bytes(path, "results", STEPS)
+        if wanted is None:
+            return pl.read_parquet(content)
+        known = [name for name in pl.read_parquet_schema(content) if name in wanted]
+        return pl.read_parquet(content, columns=known)
     except ConfigError:
         raise
     except FileNotFoundError:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dcgym.backends.records import Record
 from dcgym.suites.intervals import bootstrap_95
+from dcgym.suites.reports.cells import text_of
 from dcgym.suites.reports.layout import layout_of, policies_of, runs_of
 from dcgym.suites.reports.numbers import spread_of, written
 from dcgym.suites.reports.scores import SCORE_TITLES, score_cells
@@ -250,7 +251,8 @@ def scores(folder: Path) -> str:
     records = [run for run in load_records(folder) if run["policy"] != "earliest-finish"]
     parts = []
     for board in find_scores(folder, records):
-        rows = [[f"`{cells[0]}`", *cells[1:SCORED]] for cells in score_cells(board)]
+        texts = [[*map(text_of, cells)] for cells in score_cells(board)]
+        rows = [[f"`{row[0]}`", *row[1:SCORED]] for row in texts]
         parts += [f"`{board.metric}`:", markdown([SCORE_TITLES[:SCORED], *rows])]
     return "\n\n".join(parts)
 

@@ -26,8 +26,8 @@ from dcgym.policies.checkpoint import CheckpointNote, write_note
 from dcgym.suites import RunSpec, rollout
 from dcgym.suites.congestion import quick
 from dcgym.suites.recordings import RecordingSpec, record_dataset
+from dcgym.suites.reports.exports import exporting
 from dcgym.suites.reports.html import write_page
-from dcgym.suites.reports.plots import saving_figures
 from dcgym.suites.results import write_json
 from dcgym.suites.runner import run_suite
 from dcgym.topologies import make_topology
@@ -68,8 +68,8 @@ def _write_results(path: Any) -> None:
         results.close()
 
 
-def _save_figures(path: Any) -> None:
-    with saving_figures(path, "svg"):
+def _export(path: Any) -> None:
+    with exporting(path, Path("results")):
         pass
 
 
@@ -94,7 +94,7 @@ FOLDERS: dict[str, Callable[[Any], object]] = {
     "run": lambda path: rollout.run_episode(RunSpec(env=POOL, policy="sed", steps=2, folder=path)),
     "recording": lambda path: record_dataset(RecordingSpec(env=POOL, policy="sed", out=path)),
     "training": lambda path: LEARNERS["cma-es"].train(POOL, 1, 0, path),
-    "figures": _save_figures,
+    "export": _export,
     "output of applications": lambda path: AppPlan(
         "apps", 0, [App("h1", ("true",))], path
     ).check_machine(),
@@ -233,7 +233,7 @@ def test_something_else_in_the_place_of_a_result_is_found_first(tmp_path: Path) 
         "traffic show all-to-all --save pipe.json",
         "traffic show all-to-all --save new.json --plot pipe.svg",
         "draw dumbbell pipe.svg",
-        "report file --figures loop",
+        "report file --export loop",
     ],
 )
 def test_the_command_line_refuses_it_in_one_line(command: str, tmp_path: Path) -> None:

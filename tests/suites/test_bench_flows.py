@@ -17,6 +17,7 @@ from dcgym.backends.records import ENDED_FLOWS, RecordKind
 from dcgym.cli.flows import print_flows
 from dcgym.suites import RunSpec, run_episode
 from dcgym.suites.flows import flow_table
+from dcgym.suites.reports.cells import text_of
 from dcgym.suites.reports.flow_sizes import FLOW_COLUMNS, flow_rows, flow_section
 from dcgym.tasks.network.episode import NetworkEpisode
 from dcgym.testing import FakeBackend
@@ -136,7 +137,7 @@ def test_report_and_terminal_show_flows_by_size(
     assert {sizes for _, sizes, _ in rows} >= {"all sizes", "up to 10 KB"}
     policy, sizes, cells = rows[0]
     titles = [title for title, _, _ in FLOW_COLUMNS]
-    shown = dict(zip(titles, cells, strict=True))
+    shown = dict(zip(titles, map(text_of, cells), strict=True))
     assert (policy, sizes, shown["slowdown p50"]) == ("cubic", "all sizes", "3")
     assert shown["unfinished"] == "1"
     section = flow_section(records)
@@ -152,9 +153,9 @@ def test_cells_of_several_seeds_hold_an_interval() -> None:
         return {"policy": "cubic", "metrics": values, "flow_sizes": by_size}
 
     records = [record(1.0), record(2.0), record(3.0)]
-    assert flow_rows(records)[0][2][-1] == "2 ± 2.48"
+    assert flow_rows(records)[0][2][-1].text == "2 ± 2.48"
     # One run in which no percentile exists leaves none for the policy.
-    assert flow_rows([*records, record(math.nan)])[0][2][-1] == "-"
+    assert flow_rows([*records, record(math.nan)])[0][2][-1].text == "-"
 
 
 def test_endless_plans_have_no_completion_times(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 from dcgym.errors import ConfigError
 from dcgym.suites.comparisons import SURE, all_pairs, compare, from_best, gap_of, holm
 from dcgym.suites.reports.differences import differences_section
-from dcgym.suites.reports.numbers import spread_of, write_gap
+from dcgym.suites.reports.numbers import gap_cell, spread_of
 from dcgym.suites.samples import Sample, differences, how_many
 from dcgym.suites.shapes import Check, Shape, Term
 from dcgym.suites.verdicts import HOLDS, NOISE, judge
@@ -163,4 +163,4 @@ def test_the_page_has_the_differences() -> None:
     swept = differences_section("load", [("0.5", runs), ("0.9", runs[:3])], [FCT])
     assert swept.count("<td>0.5</td>") == 3 and swept.count("<td>0.9</td>") == 1
     assert differences_section("", [("", runs[:1])], [FCT]) == ""
-    assert write_gap(compare(runs, "fct_us_mean")[2].gap, FCT) == "+5.4 ±4.0"
+    assert gap_cell(compare(runs, "fct_us_mean")[2], FCT).text.startswith("+5.4 ±4.0, p ")

@@ -148,7 +148,7 @@ def test_an_interval_ends_where_the_metric_does():
     ],
 )
 def test_what_a_mean_alone_does_not_tell_stands_in_brackets(found, expected):
-    assert cell(found, Column("m", "m")) == expected
+    assert cell(found, Column("m", "m")).text == expected
 
 
 def test_bars_are_as_long_as_the_sides_of_the_interval():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from dcgym.suites import RunSpec, load_records, run_episode, write_report
+from dcgym.suites.reports.exports import exporting
 from dcgym.suites.reports.html import printable
-from dcgym.suites.reports.plots import embed, make_axes, saving_figures
+from dcgym.suites.reports.plots import embed, make_axes
 from dcgym.suites.results import write_json
 from dcgym.suites.twin_error.comparison import twin_errors
 from dcgym.suites.twin_error.found import Comparison
@@ -98,7 +100,9 @@ def test_every_picture_is_xml_with_all_labels_whatever_the_names_are(
     texts = check(page, drawn)
     assert sum("training steps" in shown for shown in texts) == 2
     assert sum("time, s" in shown for shown in texts) == 6
-    dots = [shown for shown in texts if {*STRANGE} <= {*shown}]
+    named = [shown for shown in texts if {*STRANGE} <= {*shown}]
+    # Trainings have the names of all policies beside the axes.
+    dots = [shown for shown in named if "training steps" not in shown]
     assert len(dots) == 2 * 3
     # A name is no formula, and numbers of a logarithmic axis are plain.
     assert page.count("queue mean, KB</a> (log scale)") == 2
@@ -114,12 +118,16 @@ def test_figures_of_files_are_xml_and_not_those_of_the_page_alone(
     from xml.etree import ElementTree
 
     folder = tmp_path / "figures"
-    with saving_figures(folder, "svg"):
+    with exporting(folder, tmp_path, ("csv", "svg")):
         page = write_report(tmp_path, strange).read_text("utf-8")
-    saved = [ElementTree.parse(path).getroot() for path in sorted(folder.iterdir())]
+    kinds = re.findall('<svg xmlns|<table class="numbers"', page)
+    files = sorted(path.name for path in folder.glob("0*"))
+    assert [kind[1:4] for kind in kinds] == [{"csv": "tab"}.get(f[-3:], f[-3:]) for f in files]
+    saved = [ElementTree.parse(path).getroot() for path in sorted(folder.glob("*.svg"))]
     for picture, file in zip(pictures_of(page), saved, strict=True):
-        # A title above it.
-        assert len(Counter(texts_of(file)) - Counter(texts_of(picture))) == 1
+        # A title above it, and below it who is who where the picture does not say so itself.
+        more = Counter(texts_of(file)) - Counter(texts_of(picture))
+        assert len(more) == 1 or {*STRANGE} <= {*more}
 
 
 def test_curves_and_profiles_are_xml(tmp_path: Path, drawn: list[Any]) -> None:
@@ -142,10 +150,12 @@ def test_curves_and_profiles_are_xml(tmp_path: Path, drawn: list[Any]) -> None:
     names = {"metrics": ["fct_us_mean"], "low": "random", "high": "oracle"}
     write_json(tmp_path / "suite.json", {"scoring": names})
     page = write_report(tmp_path, records).read_text("utf-8")
-    # Scores come first, and are drawn last.
-    profile, *curves = check(page, [drawn[-1], *drawn[:-1]])
-    assert "score by fct_us_mean" in profile and len(curves) == 2
+    profile, winners, *others = check(page, drawn)
+    assert "score by fct_us_mean" in profile and winners.count("oracle") == 6
+    maps, curves = others[:3], others[3:]
+    assert len(curves) == 2
     assert all({"1", "20", "400", "2", "5", "10"} <= {*shown} for shown in curves)
+    assert all({"1", "20", "400", "$x^2$", "<y>"} <= {*shown} for shown in maps)
     assert "over a&lt;b&gt;$ (log scale)" in page
 
 

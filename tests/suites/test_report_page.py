@@ -17,12 +17,12 @@ from dcgym.suites import RunSpec, load_records, quick, run_episode, write_report
 from dcgym.suites.evaluate import Evaluation
 from dcgym.suites.reports.layout import policies_of
 from dcgym.suites.reports.numbers import Ranking, best_of
-from dcgym.suites.reports.plots import clip, embed, look, make_axes, saving_figures
+from dcgym.suites.reports.plots import clip, look, make_axes
 from dcgym.suites.results import SUITE_FILE, write_json
 from dcgym.tasks.common.layout import Column
 from dcgym.testing.fake_backend import FakeBackend
 from tests.support.natives import hide_natives
-from tests.support.pages import pictures_of, texts_of
+from tests.support.pages import pictures_of
 
 ENV = {"topology": "dumbbell", "traffic": "pairs", "interval": "50ms", "backend": FakeBackend}
 
@@ -76,24 +76,6 @@ def test_sixteen_policies_look_different() -> None:
     runs = [{"policy": f"policy-{number}"} for number in range(16)]
     looks = {look(runs, policy) for policy in policies_of(runs)}
     assert len({(one.colour, str(one.dash)) for one in looks}) == 16
-
-
-def test_figures_are_written_for_papers(tmp_path: Path) -> None:
-    figure, axes = make_axes(3.0, 2.0)
-    axes.plot([0, 1], [1, 2])
-    begins = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
-    for form, start in begins.items():
-        with saving_figures(tmp_path / form, form):
-            page = embed(figure, "Goodput, Mbit/s", " (log scale)")
-            embed(figure, "Goodput, Mbit/s")
-        names = sorted(path.name for path in (tmp_path / form).iterdir())
-        assert names == [f"01-goodput-mbit-s-log-scale.{form}", f"02-goodput-mbit-s.{form}"]
-        assert (tmp_path / form / names[0]).read_bytes().startswith(start)
-    # The title belongs to the file; the page has it as a caption.
-    (picture,) = pictures_of(page)
-    assert "Goodput" in page and not any("Goodput" in text for text in texts_of(picture))
-    with pytest.raises(ConfigError, match="format"), saving_figures(tmp_path, "gif"):
-        pass
 
 
 def test_many_cases_have_tables_and_one_is_drawn_when_asked_for(

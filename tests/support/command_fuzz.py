@@ -56,7 +56,7 @@ _NAMES = {
     "kind": ("policies", "suites"),
     "name": ("mine/pool-v0",),
     "period": ("0.5",),
-    "format": ("png", "svg", "minari"),
+    "format": ("png", "csv,tex", "minari"),
     "cases": ("incast",),
     "folder": ("folder",),
     "picture": ("new.svg", "new.png"),
@@ -67,7 +67,7 @@ _NAMES = {
 """What may stand in a place."""
 
 _NUMBERS = ("1", "2", "10", "0.5", "1e3")
-_OUTPUTS = ("out", "figures", "plot", "save", "markdown", "picture")
+_OUTPUTS = ("out", "export", "plot", "save", "markdown", "picture")
 _BAD = ("loop", "folder", "fifo", "full", "\udcff", "\udcff.yaml", "d/" * 2000, "file.yaml/x")
 _PLACES = (*_BAD, "x" * 300, "file.yaml", "new", "new", "new")
 _FILES = (*_BAD, "good.yaml", "null.json")

@@ -31,7 +31,8 @@ class _Reader(HTMLParser):
         )
         self.ids += [value or "" for name, value in attrs if name == "id"]
         for name, value in attrs:
-            if name in ("href", "xlink:href"):
+            # A picture of dots lies in the page itself.
+            if name in ("href", "xlink:href") and not (value or "").startswith("data:image/"):
                 self.links.add((value or "").removeprefix("#"))
             self.links.update(re.findall(r"url\(#(.*?)\)", value or ""))
 

@@ -49,6 +49,9 @@ class _EmptyFigure:
 
     axes = ()
 
+    def colorbar(self, *_: object, **__: object) -> None:
+        """Take what would be drawn."""
+
     def findobj(self, _: object) -> tuple[()]:
         return ()
 
@@ -56,11 +59,22 @@ class _EmptyFigure:
         out.write("<svg></svg>")
 
 
+class _EmptySpines:
+    """Lines around the axes that nobody sees."""
+
+    def __getitem__(self, _: object) -> _EmptySpines:
+        return self
+
+    def set_visible(self, _: bool) -> None:
+        """Take what would be drawn."""
+
+
 class _EmptyAxes:
     """Axes that take what is drawn, and keep nothing but their scales."""
 
     def __init__(self) -> None:
         self._scales = {"x": "linear", "y": "linear"}
+        self.spines = _EmptySpines()
         self.set_xscale = partial(self._scales.__setitem__, "x")
         self.set_yscale = partial(self._scales.__setitem__, "y")
         self.get_xscale = partial(self._scales.__getitem__, "x")
@@ -79,6 +93,6 @@ class _EmptyAxes:
 def leave_figures_empty(patch: pytest.MonkeyPatch) -> None:
     """Let reports have figures without content, which takes longer to draw than short runs do."""
     pytest.importorskip("matplotlib.axes")
-    for module in ("report", "curves"):
+    for module in ("report", "curves", "maps", "winners", "completion", "learning"):
         make = f"dcgym.suites.reports.{module}.make_axes"
         patch.setattr(make, lambda *_: (_EmptyFigure(), _EmptyAxes()))

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 from dcgym.suites.designs import SAMPLE
 from dcgym.suites.fidelity import is_as_good_as, worst_status
+from dcgym.suites.reports.cells import Cell
 from dcgym.suites.reports.differences import differences_section
-from dcgym.suites.reports.html import Cell, defined, heading, table
+from dcgym.suites.reports.exports import each_section
+from dcgym.suites.reports.html import defined, heading, table
 from dcgym.suites.reports.layout import Column, layout_of, policies_of, runs_of, scenarios_of
-from dcgym.suites.reports.numbers import best_of, spread_of
+from dcgym.suites.reports.numbers import COUNTED, best_of, count_cell, spread_of
 from dcgym.suites.reports.plots import (
+    Look,
     cell,
     embed,
     error_lengths,
@@ -22,8 +25,9 @@ from dcgym.suites.reports.plots import (
     make_axes,
     scale_of,
 )
+from dcgym.suites.reports.spacing import dodge, label_ends
 from dcgym.suites.results import Records
-from dcgym.suites.samples import how_many
+from dcgym.suites.samples import sample_of
 from dcgym.suites.spec import Scalar
 from dcgym.units import quantity
 
@@ -32,15 +36,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Point",
+    "by_title",
     "curve_columns",
     "curve_sections",
     "is_sweep",
     "points_of",
+    "position_of",
     "varied_paths",
+    "varied_together",
 ]
 
 # Values that span more than this are shown on a logarithmic axis.
 LOG_FROM_RATIO = 30.0
+# Bars and lines of more policies hide one another: of these the best are in colour.
+MOST_COLOURED, SHOWN_OF_MANY = 8, 6
+GREY = "#b0b0b0"
 # Completion times, where the plan has sizes: a sweep of the load is mostly about them.
 OF_FLOWS = (
     Column("fct_us_mean", "FCT mean, ms", 1e3, 1),
@@ -61,6 +71,14 @@ class Point:
 
     values: Mapping[str, Scalar]
     records: Records
+
+    def title(self, paths: Sequence[str]) -> str:
+        """Return the values of some arguments as a title.
+
+        Args:
+            paths: The arguments.
+        """
+        return ", ".join(f"{path} = {self.values.get(path)}" for path in paths)
 
 
 def is_sweep(records: Records) -> bool:
@@ -115,13 +133,9 @@ def curve_sections(records: Records) -> list[str]:
     """
     points = points_of(records)
     drawn_over, others = _drawn_over(points)
-    groups: dict[str, list[Point]] = {}
-    for point in points:
-        title = ", ".join(f"{path} = {point.values.get(path)}" for path in others)
-        groups.setdefault(title, []).append(point)
     columns = curve_columns(records)
     sections = []
-    for title, group in groups.items():
+    for title, group in each_section(by_title(points, others).items()):
         parts = [heading(title), legend(records)]
         for path in drawn_over[1:] if drawn_over[0] == SAMPLE else drawn_over[:1]:
             drawn = "".join(_figure(records, group, path, one) for one in columns)
@@ -131,18 +145,42 @@ def curve_sections(records: Records) -> list[str]:
     return sections
 
 
+def by_title(points: Sequence[Point], paths: Sequence[str]) -> dict[str, list[Point]]:
+    """Return the points of each combination of the values of some arguments, by its title.
+
+    Args:
+        points: The cells of a grid.
+        paths: The arguments.
+    """
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        groups.setdefault(point.title(paths), []).append(point)
+    return groups
+
+
 def _drawn_over(points: Sequence[Point]) -> tuple[list[str], list[str]]:
     """Return the arguments that vary within a section, and those that tell sections apart."""
-    first = SAMPLE if SAMPLE in points[0].values else varied_paths(points)[0]
-    varied = [path for path in varied_paths(points) if path != first]
-    # What has one value for each value of the first varies with it.
-    firsts = {str(point.values.get(first)) for point in points}
-    pairs = {
-        path: {(str(p.values.get(first)), str(p.values.get(path))) for p in points}
-        for path in varied
-    }
-    own = [first, *(path for path in varied if len(pairs[path]) == len(firsts))]
-    return own, [path for path in points[0].values if path not in own]
+    paths = list(points[0].values)
+    own = varied_together(points, sorted(paths, key=lambda path: path != SAMPLE)) or paths[:1]
+    return own, [path for path in paths if path not in own]
+
+
+def varied_together(points: Sequence[Point], paths: Sequence[str]) -> list[str]:
+    """Return the first of some arguments that varies, and those that vary with it.
+
+    Args:
+        points: The cells of a grid.
+        paths: The arguments.
+
+    Returns:
+        Beside the first those with one value for each value of it; nothing where none varies.
+    """
+    values = {path: [str(point.values.get(path)) for point in points] for path in paths}
+    varied = [path for path, own in values.items() if len(set(own)) > 1]
+    if not varied:
+        return []
+    firsts = values[varied[0]]
+    return [p for p in varied if len(set(zip(firsts, values[p], strict=True))) == len(set(firsts))]
 
 
 def _tables(records: Records, points: Sequence[Point], paths: Sequence[str]) -> list[str]:
@@ -174,51 +212,108 @@ def _figure(records: Records, points: Sequence[Point], path: str, column: Column
     """
     is_sample = SAMPLE in points[0].values
     figure, axes = make_axes(4.0, 3.0)
+    at = _name_axis(axes, points, path)
+    policies = policies_of(records)
+    # Of a metric without a better end nobody is best: the same are in colour as in the main one.
+    judged = column if column.better else layout_of(records).main
+    coloured = _coloured(policies, points, judged)
+    wanted = sorted(at.values())
+    sides = dodge(wanted, 1 if is_sample else len(coloured), axes.get_xscale() == "log")
     drawn: list[float] = []
-    for policy in policies_of(records):
-        own = [(p, runs_of(p.records, policy)) for p in points]
-        own = [(point, runs) for point, runs in own if runs]
+    ends: dict[str, float] = {}
+    for policy in sorted(policies, key=coloured.__contains__):
+        own = [(p, runs) for p in points if (runs := runs_of(p.records, policy))]
         spreads = [spread_of(runs, column) for _, runs in own]
-        places = [_position(points, point, path) for point, _ in own]
         means = [spread.mean for spread in spreads]
         drawn += [mean for mean in means if math.isfinite(mean)]
-        style = look(records, policy)
-        errors = error_lengths(spreads, column)
-        axes.errorbar(
-            places,
-            means,
-            yerr=None if is_sample else errors,
-            linestyle="none" if is_sample else style.dash,
-            color=style.colour,
-            linewidth=1.5,
-            label=policy,
-        )
-        fills = [style.colour if worst_status(runs) == "ok" else "none" for _, runs in own]
-        axes.scatter(
-            places, means, c=fills, edgecolors=style.colour, marker=style.marker, s=26, zorder=3
-        )
-    _name_axis(axes, points, path)
+        places = [at[position_of(points, point, path)] for point, _ in own]
+        if policy not in coloured:
+            kind = "." if is_sample else "-"
+            axes.plot(places, means, kind, color=GREY, linewidth=0.8, zorder=1, label="others")
+            continue
+        ends[policy] = means[-1] if means else math.nan
+        side = sides[0 if is_sample else coloured.index(policy)]
+        places = [float(side[wanted.index(place)]) for place in places]
+        errors = None if is_sample else error_lengths(spreads, column)
+        is_ok = [worst_status(runs) == "ok" for _, runs in own]
+        _draw(axes, (places, means), errors, is_ok, policy, look(records, policy))
     axes.set_yscale(scale_of(drawn, column))
     note = " (log scale)" if axes.get_yscale() == "log" else ""
+    if len(coloured) < len(policies):
+        note += f", {'best ' if column.better else ''}{len(coloured)} in colour"
+        if not is_sample:
+            label_ends(axes, ends, {policy: look(records, policy).colour for policy in ends})
     return embed(figure, defined(column), f" over {path}{note}")
 
 
-def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> None:
-    """Label the horizontal axis with the values as the user wrote them."""
+def _draw(
+    axes: Axes,
+    points: tuple[Sequence[float], Sequence[float]],
+    errors: Sequence[Sequence[float]] | None,
+    is_ok: Sequence[bool],
+    policy: str,
+    style: Look,
+) -> None:
+    """Draw the means of a policy: a line with error bars, or dots alone without these."""
+    colour, line = style.colour, "none" if errors is None else style.dash
+    axes.errorbar(
+        *points, errors, color=colour, linestyle=line, linewidth=1.5, elinewidth=1.0, label=policy
+    )
+    fills = [colour if one else "none" for one in is_ok]
+    axes.scatter(
+        *points,
+        s=16,
+        c=fills,
+        marker=style.marker,
+        edgecolors=colour,
+        zorder=3,
+        label=policy,
+    )
+
+
+def _coloured(policies: Sequence[str], points: Sequence[Point], column: Column | None) -> list[str]:
+    """Return the policies that a figure shows in colour: all of a few, or else the best.
+
+    Those are best that have the best ranks of means, over the points that they were measured at.
+    """
+    if column is None or len(policies) <= MOST_COLOURED:
+        return [*policies]
+    ranks: dict[str, list[int]] = {policy: [] for policy in policies}
+    sign = -1.0 if column.better == "high" else 1.0
+    for point in points:
+        means = {p: sample_of(runs_of(point.records, p), column.metric).mean for p in policies}
+        known = {policy: mean for policy, mean in means.items() if math.isfinite(mean)}
+        for rank, policy in enumerate(sorted(known, key=lambda p: sign * known[p])):
+            ranks[policy].append(rank)
+    mean_rank = {policy: sum(own) / len(own) for policy, own in ranks.items() if own}
+    best = sorted(mean_rank, key=lambda policy: mean_rank[policy])[:SHOWN_OF_MANY]
+    return [policy for policy in policies if policy in best]
+
+
+def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> dict[float | str, float]:
+    """Label the horizontal axis with the values as the user wrote them; return where each is."""
     axes.set_xlabel(path)
     # One that was written in two ways has one place.
-    texts = {_position(points, point, path): str(point.values[path]) for point in points}
-    numbers = [position for position in texts if not isinstance(position, str)]
-    if not numbers:
-        return
-    is_wide = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM_RATIO
+    texts = {position_of(points, point, path): str(point.values[path]) for point in points}
+    at = {p: float(i if isinstance(p, str) else p) for i, p in enumerate(texts)}
+    is_named = any(isinstance(place, str) for place in texts)
+    low, high = min(at.values()), max(at.values())
+    is_wide = not is_named and low > 0 and high / low > LOG_FROM_RATIO
     axes.set_xscale("log" if is_wide else "linear")
-    if SAMPLE not in points[0].values:
-        axes.set_xticks(numbers, [*texts.values()])
+    if is_named or SAMPLE not in points[0].values:
+        axes.set_xticks([*at.values()], [*texts.values()])
         axes.minorticks_off()
+    return at
 
 
-def _position(points: Sequence[Point], point: Point, path: str) -> float | str:
+def position_of(points: Sequence[Point], point: Point, path: str) -> float | str:
+    """Return where a point is on an axis: a number if all values are, or else its text.
+
+    Args:
+        points: All cells of the axis.
+        point: One of them.
+        path: The argument.
+    """
     numbers = [quantity(other.values[path]) for other in points]
     own = quantity(point.values[path])
     return str(point.values[path]) if own is None or None in numbers else own
@@ -226,7 +321,7 @@ def _position(points: Sequence[Point], point: Point, path: str) -> float | str:
 
 def _table(records: Records, points: Sequence[Point], paths: Sequence[str]) -> str:
     columns = curve_columns(records)
-    titles: list[Cell] = [*paths, "policy", "seeds", *map(defined, columns), "fidelity"]
+    titles: list[Cell] = [*paths, "policy", COUNTED, *map(defined, columns), "fidelity"]
     rows: list[list[Cell]] = []
     for point in points:
         best = {column.metric: best_of(point.records, column) for column in columns}
@@ -238,6 +333,10 @@ def _table(records: Records, points: Sequence[Point], paths: Sequence[str]) -> s
             ]
             poor = sum(not is_as_good_as(run, "ok") for run in runs)
             mark = worst_status(runs) + (f" ({poor} of {len(runs)})" if poor else "")
-            first = [*(str(point.values[path]) for path in paths), policy, how_many(runs)]
+            first: list[Cell] = [
+                *(str(point.values[path]) for path in paths),
+                policy,
+                count_cell(runs),
+            ]
             rows.append([*first, *means, mark])
-    return table(titles, rows)
+    return table(titles, rows, "results")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dcgym.suites.comparisons import SURE, Comparison, from_best, samples_of
-from dcgym.suites.reports.html import Cell, Marked, defined, table
+from dcgym.suites.reports.cells import Cell, Number, text_of
+from dcgym.suites.reports.html import defined, table
 from dcgym.suites.reports.layout import Column, policies_of
-from dcgym.suites.reports.numbers import write_gap, write_p
+from dcgym.suites.reports.numbers import gap_cell
 from dcgym.suites.results import Records
 
 __all__ = ["differences_section"]
@@ -43,22 +44,15 @@ def differences_section(
         for policy in policies_of(records):
             own = [_cell(found[column.metric].get(policy), column) for column in shown]
             rows.append([*([name] if title else []), policy, *own])
-    if not any("±" in str(cell) for row in rows for cell in row):
+    if not any("±" in text_of(cell) for row in rows for cell in row):
         return ""
     titles: list[Cell] = [*([title] if title else []), "policy", *map(defined, shown)]
     summary = "Differences from the best, pair by pair"
     return (
         f"<details><summary>{summary}</summary><p class='note'>{NOTE}</p>"
-        f"{table(titles, rows)}</details>"
+        f"{table(titles, rows, 'differences')}</details>"
     )
 
 
-def _cell(one: Comparison | None, column: Column) -> Cell:
-    if one is None:
-        return "-"
-    if one.policy == one.other:
-        return Marked("best", "best")
-    text = write_gap(one.gap, column)
-    p = write_p(one.p)
-    text += f", p {p}" if p else ""
-    return Marked(text, "tied") if one.p >= SURE else text
+def _cell(one: Comparison | None, column: Column) -> Number:
+    return Number("-", "", {}) if one is None else gap_cell(one, column)

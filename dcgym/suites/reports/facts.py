@@ -6,7 +6,8 @@ import html
 from pathlib import Path
 
 from dcgym.json_text import json_text
-from dcgym.suites.reports.html import table
+from dcgym.suites.reports.cells import Cell, Defined, Number
+from dcgym.suites.reports.html import facts, table
 from dcgym.suites.reports.layout import policies_of, resolved_config, runs_of, scenarios_of
 from dcgym.suites.results import SUITE_FILE, Records, read_json
 
@@ -36,16 +37,16 @@ def facts_section(folder: Path, records: Records) -> str:
     """
     command = (read_json(folder / SUITE_FILE) or {}).get("command", "not recorded")
     finished = sorted(str(record["finished"]) for record in records if record.get("finished"))
-    rows = [["command", str(command)]]
+    rows = {"command": str(command)}
     if finished:
-        rows.append(["first and last run ended", " and ".join((finished[0], finished[-1]))])
+        rows["first and last run ended"] = " and ".join((finished[0], finished[-1]))
     for key, title in TITLES.items():
         values = (record.get("machine", {}).get(key) for record in records)
         # Runs may have been resumed with another version, or elsewhere.
         texts = dict.fromkeys(_text(key, value) for value in values if value is not None)
         if texts:
-            rows.append([title, "; ".join(texts)])
-    parts = ["<h2>How this was made</h2>", table(["what", "value"], rows, "facts")]
+            rows[title] = "; ".join(texts)
+    parts = ["<h2>How this was made</h2>", facts(rows)]
     parts.append(f"<h3>Durations</h3>{_durations(records)}")
     for scenario, runs in scenarios_of(records).items():
         name = f" of {scenario}" if scenario else ""
@@ -68,7 +69,7 @@ def _text(key: str, value: object) -> str:
 
 
 def _durations(records: Records) -> str:
-    rows = []
+    rows: list[list[Cell]] = []
     for policy in policies_of(records):
         runs = runs_of(records, policy)
         took_s = [float(run.get("duration_s", 0.0)) for run in runs]
@@ -77,7 +78,17 @@ def _durations(records: Records) -> str:
             for run in runs
             if run.get("training")
         }
-        mean_s = f"{sum(took_s) / len(took_s):.1f}"
-        trained_s = f"{sum(trainings.values()):.0f}" if trainings else ""
-        rows.append([policy, str(len(runs)), mean_s, f"{sum(took_s):.0f}", trained_s])
-    return table(["policy", "runs", "a run, s", "all runs, s", "all trainings, s"], rows)
+        mean_s, trained_s = sum(took_s) / len(took_s), sum(trainings.values())
+        cells = [
+            Number(str(len(runs)), "", {"": len(runs)}),
+            Number(f"{mean_s:.1f}", "", {"": mean_s}),
+            Number(f"{sum(took_s):.0f}", "", {"": sum(took_s)}),
+            Number(f"{trained_s:.0f}" if trainings else "", "", {"": trained_s}),
+        ]
+        rows.append([policy, *cells])
+    titles = [
+        Defined("a run, s", "run_s"),
+        Defined("all runs, s", "runs_s"),
+        Defined("all trainings, s", "trainings_s"),
+    ]
+    return table(["policy", "runs", *titles], rows, "durations")

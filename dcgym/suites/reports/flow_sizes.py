@@ -8,6 +8,7 @@ import numpy as np
 
 from dcgym.backends.records import Record
 from dcgym.suites.intervals import beside, bootstrap_95
+from dcgym.suites.reports.cells import Cell, Defined, Number
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.layout import policies_of, runs_of
 from dcgym.suites.results import Records
@@ -33,7 +34,7 @@ FLOW_COLUMNS = (
 ALL_SIZES = "all sizes"
 
 
-def flow_rows(records: Records) -> list[tuple[str, str, list[str]]]:
+def flow_rows(records: Records) -> list[tuple[str, str, list[Number]]]:
     """Return policy, size class and cells of each row; nothing for plans without sizes.
 
     A cell is the mean over the runs with its 95 % interval, or a dash if the value is missing in
@@ -67,14 +68,15 @@ def flow_section(records: Records) -> str:
     rows = flow_rows(records)
     if not rows:
         return ""
-    titles = ["policy", "sizes", *(title for title, _, _ in FLOW_COLUMNS)]
-    lines = [[policy, sizes, *cells] for policy, sizes, cells in rows]
+    titles: list[Cell] = ["policy", "sizes"]
+    titles += [Defined(title, metric) for title, metric, _ in FLOW_COLUMNS]
+    lines: list[list[Cell]] = [[policy, sizes, *cells] for policy, sizes, cells in rows]
     note = (
         "Slowdown: completion time from the planned start over that on an empty network. "
         "Unfinished flows count as longer than they lasted (Kaplan-Meier); a dash: too few "
         "flows have finished to tell."
     )
-    return f"<h3>Flows</h3>{table(titles, lines)}<p class='note'>{note}</p>"
+    return f"<h3>Flows</h3>{table(titles, lines, 'flows')}<p class='note'>{note}</p>"
 
 
 def _classes(records: Records) -> list[str]:
@@ -91,16 +93,17 @@ def _metrics(record: Record, sizes: str) -> Record | None:
     return next((row for row in rows if row["sizes"] == sizes), None)
 
 
-def _cell(found: Records, trainings: IntArray, metric: str, divisor: float) -> str:
+def _cell(found: Records, trainings: IntArray, metric: str, divisor: float) -> Number:
     values = np.array([float(metrics[metric]) / divisor for metrics in found])
     # A mean over only those runs in which a percentile exists would flatter the policy.
     if not all(map(math.isfinite, values)):
-        return "-"
+        return Number("-", "", {})
     mean, low, high = bootstrap_95(units_of(values, trainings))
+    text = _number(mean)
     # Every policy meets the same flows: their number has no spread of interest.
-    if metric == "flows" or not high > low:
-        return _number(mean)
-    return f"{_number(mean)} {beside(_number(mean - low), _number(high - mean), ' ')}"
+    if metric != "flows" and high > low:
+        text += f" {beside(_number(mean - low), _number(high - mean), ' ')}"
+    return Number(text, "", {"": mean * divisor, "low": low * divisor, "high": high * divisor})
 
 
 def _number(value: float) -> str:

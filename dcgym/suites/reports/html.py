@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
+from dcgym.suites.reports.cells import Cell, Defined, Marked, Table, text_of
+from dcgym.suites.reports.exports import save_facts, save_table
 from dcgym.tasks.common.layout import Column
 from dcgym.writing import write_file
 
 __all__ = [
-    "Cell",
-    "Defined",
-    "Marked",
     "defined",
     "definitions",
+    "facts",
     "heading",
     "page",
     "printable",
@@ -44,7 +42,8 @@ td:first-child,th:first-child{text-align:left;position:sticky;left:0;background:
 a{color:inherit;text-decoration:underline dotted var(--note)}
 a:hover,a:focus{color:var(--link)}dt{font-weight:bold;margin-top:.6em}:target{color:var(--link)}
 .figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:.5em}
-figure{margin:0}figure text{font-family:sans-serif}figure svg{width:100%;height:auto}
+figure{margin:0}figure .note{margin:0;font-size:.9em}
+figure text{font-family:sans-serif}figure svg{width:100%;height:auto}
 figcaption{font-size:.9em;font-weight:bold}
 .wide figure{max-width:760px}.legend span{margin-right:1.2em;white-space:nowrap}
 .legend{position:sticky;top:0;background:var(--paper);padding:.3em 0}
@@ -53,46 +52,6 @@ pre{overflow-x:auto;font-size:.85em}
 
 
 _NOT_PRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-@dataclass(frozen=True)
-class Marked:
-    """A cell that stands out.
-
-    Attributes:
-        text: What it shows.
-        kind: Its class: "best" of its column, or "tied" with that; for a twin's error "ok", "own",
-            "beyond" or "missing".
-    """
-
-    text: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class Defined:
-    """A title that says what it means: on hover, and where it leads to for keys and fingers.
-
-    Attributes:
-        text: The title.
-        name: What is defined.
-        meaning: The definition.
-    """
-
-    text: str
-    name: str
-    meaning: str
-
-    def __str__(self) -> str:
-        shown = html.escape(self.text)
-        if not self.meaning:
-            return shown
-        return (
-            f'<a href="#m-{html.escape(self.name)}" title="{html.escape(self.meaning)}">{shown}</a>'
-        )
-
-
-Cell: TypeAlias = str | Marked | Defined
 
 
 def page(title: str, *parts: str) -> str:
@@ -161,16 +120,27 @@ def definitions(columns: Iterable[Column]) -> str:
     return f"<h2>Definitions</h2><dl>{''.join(found.values())}</dl>" if found else ""
 
 
-def table(titles: Sequence[Cell], rows: Iterable[Sequence[Cell]], kind: str = "numbers") -> str:
-    """Return a table.
+def table(titles: Sequence[Cell], rows: Iterable[Sequence[Cell]], name: str = "table") -> str:
+    """Return a table, which an export writes too.
 
     Args:
         titles: Title of each column.
-        rows: Cells of each row.
-        kind: Class of the table, by which the page styles it.
+        rows: Cells of each row; `Number` where programs shall read what is behind the text.
+        name: What it shows, in a few words: its file's name in an export.
     """
-    lines = [_row("th", titles), *(_row("td", row) for row in rows)]
-    return f'<div class="scroll"><table class="{kind}">{"".join(lines)}</table></div>'
+    made = Table(name, titles, list(rows))
+    save_table(made)
+    return _table(made, "numbers")
+
+
+def facts(rows: Mapping[str, str]) -> str:
+    """Return a table of how results were made, which an export writes beside its files.
+
+    Args:
+        rows: Each fact by what it is of.
+    """
+    save_facts(rows)
+    return _table(Table("facts", ["what", "value"], [*rows.items()]), "facts")
 
 
 def heading(text: str) -> str:
@@ -182,11 +152,17 @@ def heading(text: str) -> str:
     return f"<h2>{html.escape(text)}</h2>" if text else ""
 
 
+def _table(made: Table, kind: str) -> str:
+    lines = [_row("th", made.titles), *(_row("td", row) for row in made.rows)]
+    return f'<div class="scroll"><table class="{kind}">{"".join(lines)}</table></div>'
+
+
 def _row(tag: str, cells: Sequence[Cell]) -> str:
     return "<tr>" + "".join(_cell(tag, cell) for cell in cells) + "</tr>"
 
 
 def _cell(tag: str, cell: Cell) -> str:
-    if isinstance(cell, Marked):
+    if isinstance(cell, Marked) and cell.kind:
         return f'<{tag} class="{cell.kind}">{html.escape(cell.text)}</{tag}>'
-    return f"<{tag}>{cell if isinstance(cell, Defined) else html.escape(cell)}</{tag}>"
+    shown = str(cell) if isinstance(cell, Defined) else html.escape(text_of(cell))
+    return f"<{tag}>{shown}</{tag}>"

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dcgym.suites.comparisons import SURE, Gap, from_best, mean_of, samples_of
+from dcgym.suites.comparisons import SURE, Comparison, Gap, from_best, mean_of, samples_of
 from dcgym.suites.intervals import beside, bootstrap_95
-from dcgym.suites.reports.html import Cell, Marked
+from dcgym.suites.reports.cells import Defined, Number
 from dcgym.suites.results import Records
-from dcgym.suites.samples import sample_of, units_of
+from dcgym.suites.samples import how_many, sample_of, training_of, units_of
 from dcgym.tasks.common.layout import Column
 
 __all__ = [
+    "COUNTED",
     "Ranking",
     "Spread",
     "best_of",
+    "count_cell",
+    "gap_cell",
+    "ranked",
     "spread_of",
     "values_of",
-    "write_gap",
     "write_p",
     "written",
 ]
 
 # Below this part of the mean a spread is rounding of the machine, not of the system.
 NOISE = 1e-9
+COUNTED = Defined("seeds", "")
+"""Title of what `count_cell` returns."""
 
 
 @dataclass(frozen=True)
@@ -96,16 +101,15 @@ class Ranking:
     best: frozenset[str] = frozenset()
     tied: frozenset[str] = frozenset()
 
-    def mark(self, policy: str, text: str) -> Cell:
-        """Return a policy's cell of a table.
+    def mark(self, policy: str, cell: Number) -> Number:
+        """Return a policy's cell of a table, marked where it is best or may be.
 
         Args:
             policy: The policy.
-            text: What the cell shows.
+            cell: The cell.
         """
-        if policy in self.best:
-            return Marked(text, "best")
-        return Marked(text, "tied") if policy in self.tied else text
+        kind = "best" if policy in self.best else "tied" if policy in self.tied else ""
+        return replace(cell, kind=kind, values={**cell.values, "mark": kind})
 
 
 def best_of(records: Records, column: Column) -> Ranking:
@@ -115,13 +119,28 @@ def best_of(records: Records, column: Column) -> Ranking:
         records: Records of runs.
         column: The metric.
     """
+    found = ranked(records, column)
+    best = frozenset(policy for policy, mean, _ in found if mean == found[0][1])
+    return Ranking(best, frozenset(policy for policy, _, p in found if p >= SURE) - best)
+
+
+def ranked(records: Records, column: Column) -> list[tuple[str, float, float]]:
+    """Return each policy with its mean, and the p-value of its difference from the best one.
+
+    Args:
+        records: Records of runs.
+        column: The metric.
+
+    Returns:
+        The best first, in the metric's own unit (`dcgym.suites.comparisons.from_best`); nothing
+        where no end is better, or where nobody differs.
+    """
     samples = samples_of(records, column.metric)
-    found = from_best(samples, column.better)
-    means = [mean_of(samples[one.policy]) for one in found]
-    if len(set(means)) < 2:
-        return Ranking()
-    best = frozenset(one.policy for one, mean in zip(found, means, strict=True) if mean == means[0])
-    return Ranking(best, frozenset(one.policy for one in found if one.p >= SURE) - best)
+    found = [
+        (one.policy, mean_of(samples[one.policy]), one.p)
+        for one in from_best(samples, column.better)
+    ]
+    return found if len({mean for _, mean, _ in found}) > 1 else []
 
 
 def written(spread: Spread, column: Column) -> tuple[str, str]:
@@ -165,13 +184,37 @@ def _interval(spread: Spread, column: Column, decimals: int) -> str:
     return beside(below, above)
 
 
-def write_gap(gap: Gap, column: Column) -> str:
-    """Write a mean difference with half of its 95 % interval, in the unit of the column's title.
+def count_cell(runs: Records) -> Number:
+    """Return the cell of how many seeds and trainings a row is of.
 
     Args:
-        gap: The difference.
+        runs: Records of a policy's runs.
+    """
+    trainings = {training_of(run) for run in runs if run.get("training")}
+    seeds = {run["seed"] for run in runs}
+    values = {"runs": len(runs), "seeds": len(seeds), "trainings": len(trainings)}
+    return Number(how_many(runs), "", values)
+
+
+def gap_cell(one: Comparison, column: Column) -> Number:
+    """Return the cell of a difference from the best policy; it is marked if it may be chance.
+
+    Args:
+        one: The difference.
         column: The metric.
     """
+    is_best = one.policy == one.other
+    kind = "best" if is_best else "tied" if one.p >= SURE else ""
+    low, high = one.gap.mean - one.gap.half_width, one.gap.mean + one.gap.half_width
+    numbers = {"difference": one.gap.mean, "low": low, "high": high}
+    p = write_p(one.p)
+    text = _write_gap(one.gap, column) + (f", p {p}" if p else "")
+    values: dict[str, float | str] = {"p": one.p, "mark": kind}
+    return Number("best" if is_best else text, kind, {**numbers, **values})
+
+
+def _write_gap(gap: Gap, column: Column) -> str:
+    """Write a mean difference with half of its 95 % interval, in the unit of the column's title."""
     mean, half = gap.mean / column.divisor, gap.half_width / column.divisor
     if math.isnan(half):
         return f"{mean:+.3g}"

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import html
-import io
 import itertools
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dcgym.config import check_in
 from dcgym.errors import MissingDependency
-from dcgym.suites.reports.html import Defined, printable
+from dcgym.suites.reports.cells import Defined, Number
+from dcgym.suites.reports.exports import save_figure
+from dcgym.suites.reports.figure_files import figure_file, svg_text
 from dcgym.suites.reports.layout import Column, policies_of
 from dcgym.suites.reports.numbers import Spread, written
 from dcgym.suites.reports.svg import slim
 from dcgym.suites.results import Records
-from dcgym.writing import new_folder, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +38,8 @@ __all__ = [
     "look",
     "make_axes",
     "one_page",
-    "saving_figures",
+    "plain",
+    "readable_on",
     "scale_of",
 ]
 
@@ -59,9 +58,6 @@ LOG_STEPS = ((1, 2, 5), (1, 3), (1,))
 FEW_TICKS = 4
 # Pixels on either side of a label.
 APART = 4
-FIGURE_FORMATS = ("pdf", "png", "svg")
-PNG_DPI = 300
-_SAVE: ContextVar[Callable[[Figure, str], None] | None] = ContextVar("save", default=None)
 _NUMBERS: ContextVar[Iterator[int]] = ContextVar("numbers", default=itertools.count(1))  # noqa: B039
 # Names are no formulas. Letters stay letters, and equal figures are equal texts.
 _DRAWN: dict[Any, Any] = {
@@ -199,47 +195,44 @@ def error_lengths(spreads: Sequence[Spread], column: Column) -> list[list[float]
     ]
 
 
-def cell(spread: Spread, column: Column) -> str:
-    """Write a mean and its interval for a table.
+def cell(spread: Spread, column: Column) -> Number:
+    """Return the cell of a mean and its interval in a table.
 
     Args:
         spread: Mean and interval.
         column: The metric.
     """
     mean, note = written(spread, column)
-    if not note:
-        return mean
     is_beside = note.startswith("±") or "/+" in note
-    return f"{mean} {note}" if is_beside else f"{mean} ({note})"
+    text = f"{mean} {note}" if is_beside else f"{mean} ({note})" if note else mean
+    low, high = (math.nan, math.nan) if math.isnan(spread.low) else spread.ends(column)
+    ends = {"": spread.mean, "low": low, "high": high}
+    values = {name: value * column.divisor for name, value in ends.items()}
+    return Number(text, "", {**values, "runs": spread.measured})
 
 
-def embed(figure: Figure, title: str | Defined, note: str = "") -> str:
+def embed(figure: Figure, title: str | Defined, note: str = "", below: str = "") -> str:
     """Return a figure as HTML that scales with the page.
 
     Args:
         figure: The figure.
         title: Its title.
         note: What follows the title, without markup.
+        below: What stands below the figure in the page, without markup.
     """
     import matplotlib as mpl
 
     text = f"{title.text if isinstance(title, Defined) else title}{note}"
     with mpl.rc_context(_DRAWN):
         _write_plainly(figure)
-        if (save := _SAVE.get()) is not None:
-            save(figure, text)
-        svg = slim(_svg_of(figure, is_transparent=True), f"f{next(_NUMBERS.get())}")
+        svg = slim(svg_text(figure, is_transparent=True), f"f{next(_NUMBERS.get())}")
+        save_figure(text, partial(figure_file, figure, text))
     shown = title if isinstance(title, Defined) else html.escape(title)
+    after = f"<p class='note'>{html.escape(below)}</p>" if below else ""
     return (
         f'<figure role="img" aria-label="{html.escape(text)}">'
-        f"<figcaption>{shown}{html.escape(note)}</figcaption>{svg}</figure>"
+        f"<figcaption>{shown}{html.escape(note)}</figcaption>{svg}{after}</figure>"
     )
-
-
-def _svg_of(figure: Figure, is_transparent: bool = False) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None}, transparent=is_transparent)
-    return printable(text.getvalue())
 
 
 def _write_plainly(figure: Figure) -> None:
@@ -251,7 +244,7 @@ def _write_plainly(figure: Figure) -> None:
     # Others have labels of their own.
     found = [axis for axis in every if isinstance(axis.get_major_formatter(), LogFormatter)]
     for axis in found:
-        axis.set_major_formatter(lambda value, _: _plain(value))
+        axis.set_major_formatter(lambda value, _: plain(value))
         axis.set_minor_formatter(NullFormatter())
     for text in figure.findobj(Text):
         text.set_parse_math(False)
@@ -279,11 +272,35 @@ def _is_readable(axis: Axis) -> bool:
     )
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
+    """Write a number without a formula, as at the ticks of an axis.
+
+    Args:
+        value: The number.
+
+    >>> plain(0.5), plain(1e9)
+    ('0.5', '1e9')
+    """
     if 1e-4 <= value < 1e6:
         return f"{value:g}"
     digits, exponent = f"{value:.2e}".split("e")
     return f"{float(digits):g}e{int(exponent)}"
+
+
+def readable_on(colour: str | tuple[float, float, float, float]) -> str:
+    """Return the colour of letters that are readable on another colour.
+
+    Args:
+        colour: What is behind them.
+
+    >>> readable_on("#ffffff")
+    '#222222'
+    """
+    from matplotlib.colors import to_rgb
+
+    # Lightness as the eye has it (ITU-R BT.601).
+    light = float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114)))
+    return "#222222" if light > 0.5 else "#ffffff"
 
 
 @contextmanager
@@ -294,38 +311,3 @@ def one_page() -> Iterator[None]:
         yield
     finally:
         _NUMBERS.reset(token)
-
-
-@contextmanager
-def saving_figures(folder: Path, form: str) -> Iterator[None]:
-    """Write each figure that a report draws meanwhile into a file of its own, for papers.
-
-    Files are numbered in the order of the page: ``01-goodput-mbit-s.pdf``. Letters stay text.
-
-    Args:
-        folder: Where to write them; made if it is missing.
-        form: One of ``pdf``, ``png`` (300 dots an inch) and ``svg``.
-
-    Raises:
-        ConfigError: Unknown form, or the folder cannot be written.
-    """
-    check_in("format", form, FIGURE_FORMATS)
-    numbers = itertools.count(1)
-
-    def save(figure: Figure, title: str) -> None:
-        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60]
-        path = folder / f"{next(numbers):02d}-{name}.{form}"
-        axes = figure.axes[0]
-        axes.set_title(title, fontsize="medium", loc="left")
-        if form == "svg":
-            write_file(path, "figures", _svg_of(figure).encode())
-        else:
-            write_file(path, "figures", lambda to: figure.savefig(to, dpi=PNG_DPI, format=form))
-        axes.set_title("", loc="left")
-
-    with new_folder(folder, "figures"):
-        token = _SAVE.set(save)
-        try:
-            yield
-        finally:
-            _SAVE.reset(token)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dcgym.backends.records import Record
+from dcgym.suites.reports.cells import Cell, Number
 from dcgym.suites.reports.html import table
 from dcgym.suites.reports.numbers import spread_of
 from dcgym.suites.reports.plots import cell
@@ -26,10 +27,10 @@ def published_section(folder: Path, records: Records) -> str:
     if not quoted:
         return ""
     titles = ["case", "policy", "metric", "measured", "published", "source"]
-    return f"<h2>Published</h2>{table(titles, [_row(one, records) for one in quoted])}"
+    return f"<h2>Published</h2>{table(titles, [_row(one, records) for one in quoted], 'published')}"
 
 
-def _row(quoted: Record, records: Records) -> list[str]:
+def _row(quoted: Record, records: Records) -> list[Cell]:
     runs = [
         record
         for record in records
@@ -38,4 +39,5 @@ def _row(quoted: Record, records: Records) -> list[str]:
     first = [quoted["case"], quoted["policy"], quoted["metric"]]
     column = Column(quoted["metric"], quoted["metric"], low=None)
     measured = cell(spread_of(runs, column), column)
-    return [*first, measured, f"{quoted['value']:.4g}", quoted["source"]]
+    published = Number(f"{quoted['value']:.4g}", "", {"": float(quoted["value"])})
+    return [*first, measured, published, quoted["source"]]

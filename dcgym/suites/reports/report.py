@@ -13,13 +13,21 @@ from dcgym.backends.records import Record
 from dcgym.config import check_in, check_name
 from dcgym.errors import ConfigError
 from dcgym.suites.fidelity import describe_reasons, is_as_good_as, run_names, worst_status
-from dcgym.suites.reports.curves import curve_columns, curve_sections, is_sweep
+from dcgym.suites.reports.cells import Cell
+from dcgym.suites.reports.completion import completion_section
+from dcgym.suites.reports.curves import (
+    curve_columns,
+    curve_sections,
+    is_sweep,
+    points_of,
+    varied_paths,
+)
 from dcgym.suites.reports.differences import differences_section
+from dcgym.suites.reports.exports import each_section
 from dcgym.suites.reports.facts import facts_section
 from dcgym.suites.reports.failures import failures_section
 from dcgym.suites.reports.flow_sizes import flow_section
 from dcgym.suites.reports.html import (
-    Cell,
     defined,
     definitions,
     heading,
@@ -36,7 +44,9 @@ from dcgym.suites.reports.layout import (
     runs_of,
     scenarios_of,
 )
-from dcgym.suites.reports.numbers import best_of, spread_of, values_of
+from dcgym.suites.reports.learning import training_section
+from dcgym.suites.reports.maps import map_sections
+from dcgym.suites.reports.numbers import COUNTED, best_of, count_cell, spread_of, values_of
 from dcgym.suites.reports.plots import (
     cell,
     clip,
@@ -51,8 +61,8 @@ from dcgym.suites.reports.plots import (
 from dcgym.suites.reports.published import published_section
 from dcgym.suites.reports.scores import scores_section
 from dcgym.suites.reports.verdicts import verdicts_section
+from dcgym.suites.reports.winners import winners_table
 from dcgym.suites.results import Records, read_table, run_folder
-from dcgym.suites.samples import how_many
 from dcgym.suites.statistics import FloatArray
 
 __all__ = ["has_many_cases", "write_report"]
@@ -87,10 +97,15 @@ def write_report(
     if case is not None:
         check_name("case", check_in("case", case, list(scenarios_of(records))))
         records = scenarios_of(records)[case]
-        page = _page(folder, records, refused, _sections(folder, records))
+        sections = [failures_section(folder), *_sections(folder, records)]
+        page = _page(folder, records, refused, sections)
         return write_page(folder, page, f"report-{case}")
-    sections = curve_sections(records) if is_sweep(records) else _sections(folder, records)
-    sections.insert(0, scores_section(folder, records))
+    # An export numbers files in the order in which they are made, which is that of the page.
+    sections = [failures_section(folder), scores_section(folder, records)]
+    if is_sweep(records):
+        sections += [*map_sections(records), *curve_sections(records), _cells(folder, records)]
+    else:
+        sections += [_winners(records), *_sections(folder, records)]
     sections += [verdicts_section(folder, records), published_section(folder, records)]
     return write_page(folder, _page(folder, records, refused, sections))
 
@@ -110,18 +125,18 @@ def _sections(folder: Path, records: Records) -> list[str]:
     scenarios = scenarios_of(records)
     if has_many_cases(records):
         return [_tables(scenarios)]
-    for scenario, runs in scenarios.items():
+    for scenario, runs in each_section(scenarios.items()):
         layout = layout_of(runs)
-        dots = "".join(_dots(runs, column) for column in layout.columns)
         found = [
             heading(scenario),
             _table(runs, layout),
             differences_section("", [("", runs)], layout.columns),
             flow_section(runs),
+            completion_section(folder, runs, [("", runs)]),
             "<h3>Comparison</h3><p class='note'>A stroke a seed, the dot their mean with "
             "its 95 % interval.</p>",
-            f'<div class="figures">{dots}</div>',
-            _training(runs),
+            f'<div class="figures">{"".join(_dots(runs, one) for one in layout.columns)}</div>',
+            training_section(folder, runs, [("", runs)]),
             f"<h3>One run of each policy, seed {runs[0]['seed']}</h3>{_how_smooth(runs)}",
             legend(runs),
             f'<div class="wide">{"".join(_series(folder, runs, layout))}</div>',
@@ -130,11 +145,37 @@ def _sections(folder: Path, records: Records) -> list[str]:
     return parts
 
 
+def _cells(folder: Path, records: Records) -> str:
+    """Return what is drawn of a few cells of a sweep: flow by flow, and training by training."""
+    points = points_of(records)
+    paths = varied_paths(points)
+    chosen = [points[number] for number in sorted({0, len(points) // 2, len(points) - 1})]
+    cells = [(point.title(paths), point.records) for point in chosen]
+    drawn = completion_section(folder, records, cells) + training_section(folder, records, cells)
+    if not drawn:
+        return ""
+    others = (
+        "The first, the middle and the last cell; <code>dcgym report FOLDER --case NAME</code> "
+        f"draws any other, such as {html.escape(str(points[0].records[0].get('scenario', '')))}."
+    )
+    note = f"<p class='note'>{others}</p>" if len(points) > len(cells) else ""
+    return f"<h2>Single cells</h2>{note}{drawn}"
+
+
+def _winners(records: Records) -> str:
+    """Return who is best in each of several cases."""
+    scenarios = scenarios_of(records)
+    shown = winners_table(scenarios) if len(scenarios) > 1 else ""
+    return (
+        f"<details open><summary>Best policies by case</summary>{shown}</details>" if shown else ""
+    )
+
+
 def _tables(scenarios: Mapping[str, Records]) -> str:
     """Return the table of each of many scenarios, folded away."""
     found = [
         f"<details><summary>{html.escape(name)}</summary>{_table(runs, layout_of(runs))}</details>"
-        for name, runs in scenarios.items()
+        for name, runs in each_section(scenarios.items())
     ]
     note = (
         f"Figures are drawn where there are at most {MOST_DRAWN} cases; "
@@ -183,25 +224,6 @@ def _dots(records: Records, column: Column) -> str:
     return embed(figure, defined(column), note)
 
 
-def _training(records: Records) -> str:
-    """Return the reward of each training over its steps; nothing where nobody learned."""
-    curves = {}
-    for record in records:
-        training = record.get("training") or {}
-        if training.get("curve"):
-            curves[str(training["checkpoint"])] = record["policy"], training["curve"]
-    if not curves:
-        return ""
-    figure, axes = make_axes(8.0, 2.8)
-    for policy, curve in curves.values():
-        style, points = look(records, policy), list(zip(*curve, strict=True))
-        axes.plot(points[1], points[2], color=style.colour, linestyle=style.dash, label=policy)
-    axes.set(xlabel="training steps", ylabel="mean reward of an episode")
-    axes.legend(frameon=False)
-    drawn = embed(figure, "Reward while training, exploration included")
-    return f'<h3>Training</h3><div class="wide">{drawn}</div>'
-
-
 def _series(folder: Path, records: Records, layout: Layout) -> list[str]:
     firsts = {policy: runs_of(records, policy)[0] for policy in policies_of(records)}
     points = min(MAX_POINTS, MAX_POINTS_OF_ALL // len(firsts))
@@ -218,7 +240,7 @@ def _series(folder: Path, records: Records, layout: Layout) -> list[str]:
             if len(steps) <= MOST_THIN:
                 axes.plot(run["time_s"], values, color=style.colour, linewidth=0.6, alpha=0.3)
             smooth = _smoothed(values)
-            axes.plot(run["time_s"], smooth, color=style.colour, linestyle=style.dash)
+            axes.plot(run["time_s"], smooth, color=style.colour, linestyle=style.dash, label=policy)
             seen = smooth[np.isfinite(smooth)]
             highest[policy] = [float(seen.min()), float(seen.max())] if seen.size else []
         axes.set_xlabel("time, s")
@@ -277,7 +299,6 @@ def _page(folder: Path, records: Records, refused: Records, sections: Sequence[s
         "chance of training. "
         "Every policy meets the same traffic for the same seed.</p>",
         _warning(records, refused),
-        failures_section(folder),
         *sections,
         definitions(_shown_columns(records)),
         facts_section(folder, records),
@@ -295,7 +316,7 @@ def _warning(records: Records, refused: Records) -> str:
 
 
 def _table(records: Records, layout: Layout) -> str:
-    titles: list[Cell] = ["policy", "seeds", *map(defined, layout.columns)]
+    titles: list[Cell] = ["policy", COUNTED, *map(defined, layout.columns)]
     titles += ["fidelity", "training"]
     best = {column.metric: best_of(records, column) for column in layout.columns}
     rows: list[list[Cell]] = []
@@ -303,14 +324,14 @@ def _table(records: Records, layout: Layout) -> str:
         runs = runs_of(records, policy)
         means: list[Cell] = []
         for column in layout.columns:
-            text = cell(spread_of(runs, column), column)
-            means.append(best[column.metric].mark(policy, text))
+            mean = cell(spread_of(runs, column), column)
+            means.append(best[column.metric].mark(policy, mean))
         trained = ", ".join(describe_training(runs))
-        rows.append([policy, how_many(runs), *means, worst_status(runs), trained])
+        rows.append([policy, count_cell(runs), *means, worst_status(runs), trained])
     is_one = len({record["seed"] for record in records}) == 1
     others = "" if is_one else "; underlined: chance alone may have made their difference from it"
     note = f"Marked: the best mean of a column{others}. A title leads to its definition."
-    return f"{table(titles, rows)}<p class='note'>{note}</p>"
+    return f"{table(titles, rows, 'results')}<p class='note'>{note}</p>"
 
 
 def _shown_columns(records: Records) -> list[Column]:

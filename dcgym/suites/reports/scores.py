@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from dcgym.suites.aggregates import Estimate, performance_profile
-from dcgym.suites.comparisons import Gap
-from dcgym.suites.reports.html import Cell, Marked, table
+from dcgym.suites.reports.cells import Cell, Number
+from dcgym.suites.reports.html import table
 from dcgym.suites.reports.numbers import write_p
 from dcgym.suites.reports.plots import embed, legend, look, make_axes
 from dcgym.suites.results import Records
@@ -67,7 +67,7 @@ def scores_section(folder: Path, records: Records) -> str:
     return "\n".join(parts)
 
 
-def score_cells(board: Scoreboard) -> list[list[str]]:
+def score_cells(board: Scoreboard) -> list[list[Cell]]:
     """Return the cells of a row for each policy, under `SCORE_TITLES`.
 
     Args:
@@ -76,31 +76,35 @@ def score_cells(board: Scoreboard) -> list[list[str]]:
     return [_cells(one, one.policy == board.leader) for one in board.standings]
 
 
-def _cells(one: Standing, is_leader: bool) -> list[str]:
-    gain = [_written(one.improvement), _written_gap(one.gain.gap), write_p(one.gain.p)]
-    trainings = str(one.trainings) if one.trainings else ""
+def _cells(one: Standing, is_leader: bool) -> list[Cell]:
+    gap, p = one.gain.gap, one.gain.p
+    gain = Estimate(gap.mean, gap.mean - gap.half_width, gap.mean + gap.half_width)
+    beside = [_cell(one.improvement), _cell(gain), Number(write_p(p), "", {"": p})]
+    leads = [Number(text, "", {}) for text in ("leader", "", "")]
+    counts = [
+        Number(str(number) if number else "", "", {"": number})
+        for number in (one.cases, one.seeds, one.trainings)
+    ]
     return [
-        *(one.policy, _written(one.iqm), _written(one.mean), _written(one.lower_tenth)),
-        *(["leader", "", ""] if is_leader else gain),
-        *(str(one.cases), str(one.seeds), trainings, one.remark),
+        *(one.policy, _cell(one.iqm), _cell(one.mean), _cell(one.lower_tenth)),
+        *(leads if is_leader else beside),
+        *counts,
+        one.remark,
     ]
 
 
-def _written(found: Estimate) -> str:
-    if math.isnan(found.value):
-        return "-"
-    if math.isnan(found.low):
-        return f"{found.value:.3f}"
-    return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
-
-
-def _written_gap(gap: Gap) -> str:
-    return _written(Estimate(gap.mean, gap.mean - gap.half_width, gap.mean + gap.half_width))
+def _cell(found: Estimate) -> Number:
+    values = {"": found.value, "low": found.low, "high": found.high}
+    text = "-" if math.isnan(found.value) else f"{found.value:.3f}"
+    if not math.isnan(found.low):
+        text += f" ({found.low:.3f} to {found.high:.3f})"
+    return Number(text, "", values)
 
 
 def _board(board: Scoreboard) -> str:
     rows = score_cells(board)
-    parts = [f"<h3>Score by {html.escape(board.metric)}</h3>{table(SCORE_TITLES, rows)}"]
+    name = f"Score by {board.metric}"
+    parts = [f"<h3>{html.escape(name)}</h3>{table(SCORE_TITLES, rows, name)}"]
     if board.left_out:
         names = ", ".join(case or "the only case" for case in board.left_out)
         text = f"Left out, as {board.high} is no better than {board.low} beyond noise: {names}."
@@ -108,14 +112,13 @@ def _board(board: Scoreboard) -> str:
     cases = list(dict.fromkeys(case for one in board.standings for case in one.by_case))
     if len(cases) > 1:
         state = "" if len(cases) > MOST_OPEN else " open"
-        title = html.escape(f"Mean score by {board.metric} in each case")
-        parts.append(
-            f"<details{state}><summary>{title}</summary>{_by_case(board, cases)}</details>"
-        )
+        title = f"Mean score by {board.metric} in each case"
+        shown = _by_case(board, cases, title)
+        parts.append(f"<details{state}><summary>{html.escape(title)}</summary>{shown}</details>")
     return "".join(parts)
 
 
-def _by_case(board: Scoreboard, cases: Sequence[str]) -> str:
+def _by_case(board: Scoreboard, cases: Sequence[str], name: str) -> str:
     """Return a table of cases and policies; the best of each case but its 1 is marked."""
     titles = ["case", *(one.policy for one in board.standings)]
     rows: list[list[Cell]] = []
@@ -126,10 +129,10 @@ def _by_case(board: Scoreboard, cases: Sequence[str]) -> str:
         row: list[Cell] = [case]
         for policy, value in own.items():
             text = "-" if math.isnan(value) else f"{value:.2f}"
-            is_best = value == best and policy != board.high
-            row.append(Marked(text, "best") if is_best else text)
+            kind = "best" if value == best and policy != board.high else ""
+            row.append(Number(text, kind, {"": value}))
         rows.append(row)
-    return table(titles, rows)
+    return table(titles, rows, name)
 
 
 def _profile(board: Scoreboard, records: Records) -> str:
@@ -140,7 +143,14 @@ def _profile(board: Scoreboard, records: Records) -> str:
     for policy, samples in board.samples.items():
         style = look(records, policy)
         value, low, high = performance_profile(samples, thresholds)
-        axes.plot(thresholds, value, color=style.colour, linestyle=style.dash, linewidth=1.3)
+        axes.plot(
+            thresholds,
+            value,
+            color=style.colour,
+            linestyle=style.dash,
+            linewidth=1.3,
+            label=policy,
+        )
         if len(board.samples) <= MOST_BANDS:
             axes.fill_between(thresholds, low, high, color=style.colour, alpha=0.15, linewidth=0)
     axes.set(xlabel=f"score by {board.metric}", ylabel="part of the runs above")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
-from dcgym.suites.reports.html import Cell, Marked, table
+from dcgym.suites.reports.cells import Cell, Marked
+from dcgym.suites.reports.html import table
 from dcgym.suites.results import Records
 from dcgym.suites.verdicts import FAILS, HOLDS, NOISE, NOT_RUN, Verdict, find_verdicts
 
@@ -34,13 +35,15 @@ def verdicts_section(folder: Path, records: Records) -> str:
         "A check holds where the 95 % interval of the mean difference, seed by seed, lies on its "
         "side; within noise where it lies on both, and with a single seed."
     )
+    shapes = table(titles, rows, "expected shapes")
     details = "".join(map(_details, verdicts))
-    return f"<h2>Expected shapes</h2>{table(titles, rows)}<p class='note'>{note}</p>{details}"
+    return f"<h2>Expected shapes</h2>{shapes}<p class='note'>{note}</p>{details}"
 
 
 def _details(verdict: Verdict) -> str:
     rows: list[list[Cell]] = [
         [str(one), Marked(one.verdict, _KINDS[one.verdict])] for one in verdict.findings
     ]
-    summary = html.escape(f"Checks of {verdict.name}")
-    return f"<details><summary>{summary}</summary>{table(['check', 'verdict'], rows)}</details>"
+    name = f"Checks of {verdict.name}"
+    checks = table(["check", "verdict"], rows, name)
+    return f"<details><summary>{html.escape(name)}</summary>{checks}</details>"

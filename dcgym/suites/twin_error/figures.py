@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +23,8 @@ __all__ = ["KEY", "completion_figures", "trace_figures"]
 MOST_POINTS = 400
 WIDTH_IN, HEIGHT_IN = 4.0, 2.4
 # The emulation is drawn first: where both agree, the twin's dashes show what lies under them.
-EMULATED = COLOURS[0], "-"
-SIMULATED = COLOURS[1], (0, (4, 2))
+EMULATED: dict[str, Any] = {"color": COLOURS[0], "linestyle": "-", "label": "emulation"}
+SIMULATED: dict[str, Any] = {"color": COLOURS[1], "linestyle": (0, (4, 2)), "label": "twin"}
 KEY = (
     '<p class="legend">'
     f'<span><svg width="36" height="12"><line x1="0" y1="6" x2="36" y2="6" stroke="{COLOURS[0]}" '
@@ -50,12 +51,12 @@ def trace_figures(folder: Path, found: Comparison, case: str) -> Iterator[str]:
             continue
         lag_s = align(traces[1], traces[0]).lag_s
         figure, axes = make_axes(WIDTH_IN, HEIGHT_IN)
-        for trace, shift_s, (colour, dash) in (
+        for trace, shift_s, look in (
             (traces[1], 0.0, EMULATED),
             (traces[0], -lag_s, SIMULATED),
         ):
             time_s, queue = _thinned(trace, trace.time_s[0] + SHOWN_S)
-            axes.plot(time_s + shift_s, queue / 1e3, linewidth=1.2, color=colour, linestyle=dash)
+            axes.plot(time_s + shift_s, queue / 1e3, linewidth=1.2, **look)
         axes.set(xlabel="time, s", ylabel="KB")
         axes.set_ylim(bottom=0)
         note = f", seed {real['seed']}, twin moved by {0.0 - 1e3 * lag_s:.0f} ms"
@@ -76,8 +77,8 @@ def completion_figures(folder: Path, found: Comparison, case: str) -> Iterator[s
             continue
         figure, axes = make_axes(WIDTH_IN, HEIGHT_IN)
         parts = np.linspace(0, 1, MOST_POINTS)
-        for own, (colour, dash) in ((times[1], EMULATED), (times[0], SIMULATED)):
-            axes.plot(np.quantile(own, parts), parts, color=colour, linestyle=dash)
+        for own, look in ((times[1], EMULATED), (times[0], SIMULATED)):
+            axes.plot(np.quantile(own, parts), parts, **look)
         axes.set(xlabel="completion time, ms", ylabel="part of the flows", ylim=(0, 1))
         axes.set_xscale("log")
         yield embed(figure, policy, f", seed {real['seed']}, flows that ended")

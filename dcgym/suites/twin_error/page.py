@@ -6,9 +6,11 @@ import html
 import math
 from pathlib import Path
 
+from dcgym.suites.reports.cells import Cell, Defined, Marked, Number
+from dcgym.suites.reports.exports import each_section
 from dcgym.suites.reports.facts import facts_section
 from dcgym.suites.reports.failures import failures_section
-from dcgym.suites.reports.html import Cell, Marked, heading, page, table, write_page
+from dcgym.suites.reports.html import heading, page, table, write_page
 from dcgym.suites.reports.plots import one_page
 from dcgym.suites.twin_error.comparison import BEYOND, MISSING, OK, OWN_SPREAD, TwinError
 from dcgym.suites.twin_error.figures import KEY, completion_figures, trace_figures
@@ -32,12 +34,13 @@ def write_comparison(folder: Path, found: Comparison) -> Path:
     Raises:
         MissingDependency: Matplotlib is not installed.
     """
+    cases = [(case, case) for case in found.cases]
     parts = [
         f"<h1>{html.escape(str(found.records[0]['env']))}: the twin beside the emulation</h1>",
         _introduction(found),
         *(f"<p class='note'>{html.escape(note)}</p>" for note in found.notes()),
         failures_section(folder),
-        *(_case(folder, found, case) for case in found.cases),
+        *(_case(folder, found, case) for case, _ in each_section(cases)),
         _definitions(found),
         facts_section(folder, found.records),
     ]
@@ -68,6 +71,8 @@ def _introduction(found: Comparison) -> str:
 
 def _case(folder: Path, found: Comparison, case: str) -> str:
     title = found.titles.get(case, "")
+    # An export numbers files in the order in which they are made, which is that of the page.
+    errors, values = _errors(found, case), _values(found, case)
     traces = "".join(trace_figures(folder, found, case))
     times = "".join(completion_figures(folder, found, case))
     return "\n".join(
@@ -76,8 +81,8 @@ def _case(folder: Path, found: Comparison, case: str) -> str:
             (
                 heading(case),
                 f"<p>{html.escape(title)}</p>" if title else "",
-                _errors(found, case),
-                f"<details><summary>Means and spreads</summary>{_values(found, case)}</details>",
+                errors,
+                f"<details><summary>Means and spreads</summary>{values}</details>",
                 f"<h3>The fullest queue</h3>{KEY}<div class='figures'>{traces}</div>"
                 if traces
                 else "",
@@ -92,18 +97,22 @@ def _case(folder: Path, found: Comparison, case: str) -> str:
 def _errors(found: Comparison, case: str) -> str:
     """Return the errors of a case: policies downwards, quantities across."""
     shown = found.shown(case)
-    titles: list[Cell] = ["error, %", *(one.title for one in shown)]
+    titles: list[Cell] = [
+        Defined("error, %", "policy"),
+        *(Defined(one.title, one.metric) for one in shown),
+    ]
     rows: list[list[Cell]] = []
     for policy, own in found.of_case(case).items():
         rows.append([policy, *(_cell(own.get(one.metric), one) for one in shown)])
-    return table(titles, rows)
+    return table(titles, rows, "errors")
 
 
 def _cell(row: TwinError | None, quantity: Quantity) -> Cell:
     if row is None:
-        return ""
+        return Number("", "", {})
     text = "?" if row.verdict == MISSING else percent(row, quantity)
-    return Marked(text, KINDS[row.verdict])
+    values: dict[str, float | str] = {"error_percent": 100 * row.error, "verdict": row.verdict}
+    return Number(text, KINDS[row.verdict], values)
 
 
 def _values(found: Comparison, case: str) -> str:
@@ -113,18 +122,39 @@ def _values(found: Comparison, case: str) -> str:
         rows += [
             _line(policy, own[one.metric], one) for one in found.shown(case) if one.metric in own
         ]
-    titles = ["policy", "metric", "emulation", "twin", "error, %", "seeds", "verdict", "note"]
-    return table(titles, rows)
+    error = Defined("error, %", "error_percent")
+    titles: list[Cell] = [
+        "policy",
+        "metric",
+        "emulation",
+        "twin",
+        error,
+        "seeds",
+        "verdict",
+        "note",
+    ]
+    return table(titles, rows, "means and spreads")
 
 
 def _line(policy: str, row: TwinError, quantity: Quantity) -> list[Cell]:
-    both = [sample_text(side, quantity) for side in (row.emulation, row.simulation)]
+    both = [
+        Number(sample_text(side, quantity), "", {"": side.mean, "spread": side.spread})
+        for side in (row.emulation, row.simulation)
+    ]
     error = "" if row.verdict == MISSING else percent(row, quantity)
     if math.isfinite(row.half_width) and error[-1:].isdigit():
         error += f" ± {100 * row.half_width:.1f}"
     name = ", ".join(filter(None, (quantity.title, quantity.unit)))
-    mark = Marked(row.verdict, KINDS[row.verdict])
-    return [policy, name, *both, error, str(row.simulation.runs), mark, row.note]
+    ends = {"": row.error, "low": row.error - row.half_width, "high": row.error + row.half_width}
+    return [
+        policy,
+        Number(name, "", {"": row.metric}),
+        *both,
+        Number(error, "", {key: 100 * value for key, value in ends.items()}),
+        Number(str(row.simulation.runs), "", {"": row.simulation.runs}),
+        Marked(row.verdict, KINDS[row.verdict]),
+        row.note,
+    ]
 
 
 def _definitions(found: Comparison) -> str:
