@@ -10,7 +10,7 @@ OUT ?= bench-quick
 FUZZ_SECONDS ?= 30
 # For which processor torch is built: cpu, auto, or as `uv pip install --torch-backend` has it.
 TORCH ?= cpu
-ALL := .[rllib,sb3,marl,minari,tensorboard,video,dev,docs]
+ALL := .[cluster,rllib,sb3,marl,minari,tensorboard,video,dev,docs]
 APT := mininet openvswitch-switch ccache clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev \
 	libasio-dev libboost-dev libmnl-dev libseccomp-dev linux-libc-dev gcc-multilib g++ python3-dev python3-venv iperf3 tcpdump \
 	ethtool iproute2 iputils-ping curl wrk nginx nghttp2-client openssl

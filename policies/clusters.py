@@ -7,19 +7,34 @@ import os
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from dcgym.errors import ConfigError, MissingDependency
 
-__all__ = ["EMULATION", "attach", "check_address", "set_ray_up"]
+__all__ = [
+    "ATTACH_S",
+    "EMULATION",
+    "attach",
+    "check_address",
+    "check_cluster",
+    "connect",
+    "refusal",
+    "set_ray_up",
+]
 
 EMULATION = "emulation"
 """Resource of a machine: how many emulations it runs at the same time."""
 
-HEAD = "the head of a running Ray cluster as host:port, such as 10.0.0.1:6379"
+ATTACH_S = 180.0
+"""Within this time a cluster answers; it takes 3 s on an idle machine."""
+
+AUTO = "auto"
+HEAD = "auto, or the head of a running Ray cluster as host:port, such as 10.0.0.1:6379"
+# The server at the head that Ray's client talks to.
+CLIENT = "ray://"
 CONNECT_S = 5.0
-ATTACH_S = 180.0  # It takes 3 s on an idle machine.
 
 # Ray's settings, unless somebody has others.
 SETTINGS = {
@@ -28,6 +43,8 @@ SETTINGS = {
     # Its workers have a niceness of 15: beside anything else a runner would get a thirtieth of a
     # core, and act late on what passes in real time.
     "RAY_worker_niceness": "0",
+    # A run whose memory Ray's own monitor ends is repeated for ever by default.
+    "RAY_task_oom_retries": "2",
     # It gives up what takes half a minute or one, and takes longer on a busy machine.
     "RAY_gcs_server_port_wait_time_s": "300",
     "RAY_gcs_server_request_timeout_seconds": "300",
@@ -36,6 +53,8 @@ SETTINGS = {
     "SPT_NOENV": "1",
 }
 
+OPTIONS: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+
 
 def set_ray_up() -> None:
     """Set Ray's environment variables that nobody has set; before it is imported."""
@@ -43,57 +62,114 @@ def set_ray_up() -> None:
         os.environ.setdefault(name, value)
 
 
-def check_address(address: object) -> tuple[str, int]:
-    """Return host and port of an address.
+def check_address(address: object, is_from_outside: bool = False) -> tuple[str, int] | None:
+    """Return host and port of an address; None for "auto", which Ray looks up.
 
     Args:
         address: Such as 10.0.0.1:6379.
+        is_from_outside: Whether it may be that of the server for machines outside the cluster,
+            such as ray://10.0.0.1:10001.
 
     Raises:
         ConfigError: It is none.
     """
-    host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+    if address == AUTO:
+        return None
+    text = address if isinstance(address, str) else ""
+    host, _, port = text.removeprefix(CLIENT if is_from_outside else "").rpartition(":")
     if not (host and port.isascii() and port.isdigit() and int(port) < 2**16) or "/" in host:
-        raise ConfigError("address", address, HEAD)
+        allowed = f"{HEAD}{f', or {CLIENT}host:port from outside of it' if is_from_outside else ''}"
+        raise ConfigError("address", address, allowed)
     return host.strip("[]"), int(port)
+
+
+def check_cluster(address: str, extra: str) -> None:
+    """Refuse a cluster that nobody answers for, before something is started.
+
+    Args:
+        address: As `connect` takes it.
+        extra: Extra of this package that brings Ray.
+
+    Raises:
+        ConfigError: It is no address, or nobody answers there in time.
+        MissingDependency: Ray, or what its client needs, is not installed.
+    """
+    place = check_address(address, True)
+    for module in ("ray", "grpc") if address.startswith(CLIENT) else ("ray",):
+        if find_spec(module) is None:
+            raise MissingDependency({"grpc": "grpcio"}.get(module, module), extra)
+    if place is None:
+        return
+    try:
+        socket.create_connection(place, CONNECT_S).close()
+    except OSError as error:
+        reason = f"{HEAD}; nobody answers within {CONNECT_S:g} s ({error.strerror or error})"
+        raise ConfigError("address", address, reason) from error
 
 
 def attach(address: str, extra: str) -> tuple[ModuleType, bool]:
     """Return Ray, attached to a cluster, and whether that was done here.
 
     Args:
-        address: Its head, as host:port. The machine that calls is one of the cluster.
+        address: "auto", or its head as host:port. The machine that calls is one of the cluster.
         extra: Extra of this package that brings Ray.
 
     Raises:
         ConfigError: Nobody answers there in time, or this machine is not one of it.
         MissingDependency: Ray is not installed.
     """
+    check_address(address)
     set_ray_up()
-    host, port = check_address(address)
     try:
         import ray
     except ImportError as error:
         raise MissingDependency("ray", extra) from error
     if ray.is_initialized():
         return ray, False
-    try:
-        socket.create_connection((host, port), CONNECT_S).close()
-    except OSError as error:
-        reason = f"{HEAD}; nobody answers within {CONNECT_S:g} s ({error.strerror or error})"
-        raise ConfigError("address", address, reason) from error
-    options: dict[str, Any] = {
-        "address": address,
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
-    }
-    _try_apart(address, f"import ray; ray.init(**{options!r})")
-    ray.init(**options)
+    check_cluster(address, extra)
+    _try_apart(address)
+    ray.init(address=address, **OPTIONS)
     return ray, True
 
 
-def _try_apart(address: str, program: str) -> None:
+def connect(address: str) -> ModuleType:
+    """Return Ray, attached to a cluster. It may end the process instead.
+
+    Args:
+        address: "auto", its head as host:port, or ray://host:port from outside of it.
+
+    Raises:
+        ConfigError: It is no cluster of this version of Ray, or this machine is not one of it.
+    """
+    set_ray_up()
+    import ray
+
+    try:
+        ray.init(address=address, **OPTIONS)
+    except Exception as error:  # Ray's own are of many classes.
+        raise refusal(address, str(error)) from error
+    module: ModuleType = ray
+    return module
+
+
+def refusal(address: str, said: str) -> ConfigError:
+    """Return the error for an address that Ray could not attach to.
+
+    Args:
+        address: The address.
+        said: What Ray wrote; the last line is the reason.
+    """
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    allowed = "the head of a cluster of this version of Ray, on one of whose machines you call"
+    if address.startswith(CLIENT):
+        allowed = "the client server of a cluster of this version of Ray"
+    reason = lines[-1][:200] if lines else "it said nothing"
+    return ConfigError("address", address, f"{allowed} ({reason})")
+
+
+def _try_apart(address: str) -> None:
     """Attach in a process of its own: Ray ends the process that it cannot attach."""
+    program = f"import ray; ray.init(**{ {'address': address, **OPTIONS}!r})"
     try:
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -104,12 +180,7 @@ def _try_apart(address: str, program: str) -> None:
             timeout=ATTACH_S,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        reason = f"no answer within {ATTACH_S:g} s"
-    else:
-        if done.returncode == 0:
-            return
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        reason = lines[-1][:200] if lines else f"ended with status {done.returncode}"
-    allowed = "the head of a cluster of this version of Ray, on one of whose machines you call"
-    raise ConfigError("address", address, f"{allowed} ({reason})")
+    except subprocess.TimeoutExpired as error:
+        raise refusal(address, f"no answer within {ATTACH_S:g} s") from error
+    if done.returncode != 0:
+        raise refusal(address, done.stderr)

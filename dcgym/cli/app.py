@@ -30,6 +30,7 @@ from dcgym.cli.traffic import read_spec, traffic_app
 from dcgym.cli.train import train
 from dcgym.cli.twin_error import twin_error_app
 from dcgym.files import PLAN, TOPOLOGY
+from dcgym.json_text import json_text
 
 __all__ = ["app"]
 
@@ -62,16 +63,26 @@ def root(
 
 
 @app.command()
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    as_json: Json = False,
+    resources: Annotated[
+        bool,
+        typer.Option("--resources", help="Print what this machine offers a Ray cluster instead."),
+    ] = False,
+) -> None:
     """Tell what this machine can do, and how to get what is missing.
 
     Exit code 0 when emulation can run. Example: [bold]dcgym doctor --json[/bold]
     """
     from dcgym.cli import doctor as examination
     from dcgym.cli import tables
+    from dcgym.policies.clusters import EMULATION
 
     checks = examination.examine()
     ready = examination.can_emulate(checks)
+    if resources:
+        print(json_text({EMULATION: 1} if ready else {}, indent=None))
+        raise typer.Exit(0)
     if as_json:
         records = examination.to_records(checks)
         print_json({"emulation": ready, "checks": records})

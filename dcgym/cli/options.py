@@ -68,7 +68,8 @@ path = partial(typer.Option, parser=_path, metavar="<path>")
 Address = Annotated[
     str | None,
     typer.Option(
-        help="Head of a Ray cluster whose machines run it, as host:port; --jobs is then theirs."
+        help="Ray cluster that runs it: auto, host:port of its head, or ray://host:port from "
+        "outside of it (not for dcgym train)."
     ),
 ]
 Env = Annotated[

@@ -189,6 +189,7 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
         ConfigError: An unknown key, or a value that is not allowed.
     """
     from dcgym.backends.records import FIDELITIES
+    from dcgym.policies.clusters import check_address
     from dcgym.suites import Faults
     from dcgym.suites.checks import check_suite
 
@@ -205,8 +206,8 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
     check_suite(suite)
     out = as_path(content.get("out", "runs/sweep"), "out")
     address = content.get("address")
-    if not isinstance(address, str | None):
-        raise ConfigError("address", address, "host:port of a cluster's head")
+    if address is not None:
+        check_address(address, True)
     required = check_in("require_fidelity", content.get("require_fidelity", "invalid"), FIDELITIES)
     faults = Faults(content.get("run_deadline"), content.get("memory_limit"))
     return Asked(suite, out, required, address, faults)

@@ -17,6 +17,7 @@ from dcgym.cli.completion import names_with_commas
 from dcgym.cli.console import table_console
 from dcgym.cli.faults import MemoryLimit, RetryFailed, RunDeadline, telling_faults
 from dcgym.cli.options import (
+    Address,
     Json,
     OwnLength,
     OwnPolicies,
@@ -69,6 +70,7 @@ def balancing(
     ] = "testbed-7",
     seconds: Annotated[float, typer.Option(help="Length of each run.")] = 60.0,
     require_fidelity: RequireFidelity = "invalid",
+    address: Address = None,
     retry_failed: RetryFailed = False,
     run_deadline: RunDeadline = None,
     memory_limit: MemoryLimit = None,
@@ -87,7 +89,9 @@ def balancing(
 
     suite = varied(twin_error_suite(read_spec(scenario, SCENARIO), seconds), seeds, policies)
     faults = Faults(run_deadline, memory_limit, retry_failed)
-    _run_and_show(suite, compare_balancing, out, require_fidelity, markdown, as_json, faults)
+    _run_and_show(
+        suite, compare_balancing, out, require_fidelity, markdown, as_json, faults, address
+    )
 
 
 @twin_error_app.command("congestion")
@@ -105,6 +109,7 @@ def congestion(
     seconds: OwnLength = None,
     repeats: Annotated[int, whole(help="Emulated runs of each seed.")] = 1,
     require_fidelity: RequireFidelity = "ok",
+    address: Address = None,
     retry_failed: RetryFailed = False,
     run_deadline: RunDeadline = None,
     memory_limit: MemoryLimit = None,
@@ -125,7 +130,9 @@ def congestion(
     chosen = tuple(TWIN_CASES.names()) if cases is None else split(cases)
     suite = varied(congestion_suite(chosen, seconds, repeats), seeds, policies)
     faults = Faults(run_deadline, memory_limit, retry_failed)
-    _run_and_show(suite, compare_congestion, out, require_fidelity, markdown, as_json, faults)
+    _run_and_show(
+        suite, compare_congestion, out, require_fidelity, markdown, as_json, faults, address
+    )
 
 
 @twin_error_app.command("accelerators")
@@ -135,6 +142,7 @@ def accelerators(
     policies: OwnPolicies = None,
     seconds: Annotated[float, typer.Option(help="Length of each run.")] = 40.0,
     require_fidelity: RequireFidelity = "invalid",
+    address: Address = None,
     retry_failed: RetryFailed = False,
     run_deadline: RunDeadline = None,
     memory_limit: MemoryLimit = None,
@@ -153,7 +161,9 @@ def accelerators(
 
     suite = varied(p4hauler_testbed(seconds), seeds, policies)
     faults = Faults(run_deadline, memory_limit, retry_failed)
-    _run_and_show(suite, compare_accelerators, out, require_fidelity, markdown, as_json, faults)
+    _run_and_show(
+        suite, compare_accelerators, out, require_fidelity, markdown, as_json, faults, address
+    )
 
 
 def _run_and_show(
@@ -164,6 +174,7 @@ def _run_and_show(
     markdown: Path | None,
     as_json: bool,
     faults: Faults,
+    address: str | None,
 ) -> None:
     """Run what is not finished yet, and show what was found, after a failure too."""
     from dcgym.suites.twin_error.runs import finished_comparison, run_comparison
@@ -172,7 +183,7 @@ def _run_and_show(
         check_output(markdown, "markdown")
     with telling_faults():
         try:
-            found = run_comparison(suite, out, require_fidelity, compare, faults)
+            found = run_comparison(suite, out, require_fidelity, compare, faults, address)
         except BackendError:
             known = finished_comparison(suite, out, require_fidelity, compare)
             if known is not None:

@@ -6,6 +6,7 @@ They are optional at install time. `require` loads the module or says what is mi
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 from importlib import resources
 from pathlib import Path
@@ -21,6 +22,7 @@ __all__ = [
     "PROGRAMS",
     "available",
     "bpf_object",
+    "build_digest",
     "hint",
     "missing_parts",
     "program_path",
@@ -109,6 +111,13 @@ def program_path(name: str) -> Path:
         FeatureNotSupported: The program was not built.
     """
     return _built(_root() / "bin" / name, PROGRAMS[name])
+
+
+def build_digest() -> str:
+    """Return a digest of what the compiled modules were built from; machines of one build agree."""
+    paths = [digest_path(_root(), name) for name in MODULES]
+    built = [path.read_text() if path.exists() else "" for path in paths]
+    return hashlib.sha256(" ".join(built).encode()).hexdigest()
 
 
 def missing_parts() -> list[str]:

@@ -8,114 +8,41 @@ says "complete" last. Ray repeats the tasks of a machine that dies on another on
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import os
+import re
 import socket
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from concurrent.futures import Future
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from dcgym._version import __version__
-from dcgym.errors import BackendError, ConfigError, DcgymError
-from dcgym.places import temporary_place
-from dcgym.policies.clusters import EMULATION, attach
-from dcgym.policies.trained import folder_of
-from dcgym.reading import ARCHIVE, read_bytes
+from dcgym.errors import BackendError, ConfigError
+from dcgym.policies.clusters import ATTACH_S, EMULATION, check_cluster, refusal
 from dcgym.suites.checks import capabilities_of
-from dcgym.suites.faults import LOG_FILE, NO_LIMITS, Limits, WorkFailed
+from dcgym.suites.cluster_work import CANCEL, DO, MACHINES, Delivery, Machine, deliver
+from dcgym.suites.faults import NO_LIMITS, Limits, WorkFailed
 from dcgym.suites.results import TRAINING_FILE, write_json
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import RunSpec, TrainingSpec
 from dcgym.suites.suite import Suite
 from dcgym.suites.work import Work
-from dcgym.suites.workers import STOP_GRACE_S, Workers
-from dcgym.writing import make_folder, write_file
+from dcgym.suites.workers import STOP_GRACE_S
 
-__all__ = ["EMULATION", "ClusterWorkers", "Delivery", "deliver", "files_of", "work_here"]
+__all__ = ["ClusterWorkers"]
 
-# Of one run, each time that its machine dies.
-REPEATS = 5
-LOOK_S = 5.0
-# Machines that restart are back by then.
-LOST_S = 120.0
+PROGRAM = "dcgym.suites.ray_process"
 TRAINING_CPUS = 2
-# What a training goes on from is large, and suites train in one go.
-LEFT_OUT = "state"
-LAST_FILES = ("summary.json", TRAINING_FILE)
-
-Files = dict[str, bytes]
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """What a machine of the cluster returns.
-
-    Attributes:
-        node: Name of the machine.
-        files: Content of the folder's files by their relative path.
-        failure: What went wrong, in one line; None where nothing did.
-        kind: Kind of a failure of the work; None where it never began.
-    """
-
-    node: str
-    files: Files
-    failure: str | None
-    kind: str | None = None
-
-
-def work_here(spec: Work, checkpoint: Files, version: str, limits: Limits = NO_LIMITS) -> Delivery:
-    """Do a piece of work on this machine, and return its files.
-
-    Args:
-        spec: A run or a training.
-        checkpoint: Files of the policy that acts; empty where it was not trained.
-        version: Version of dcgym that asks for it.
-        limits: What it may take.
-    """
-    node = socket.gethostname()
-    if version != __version__:
-        return Delivery(node, {}, f"it has dcgym {__version__}, and not {version}")
-    with temporary_place("work") as place:
-        folder = place / Path(spec.folder or "").name
-        if isinstance(spec, RunSpec) and checkpoint:
-            deliver(checkpoint, place / "policy")
-            spec = replace(spec, checkpoint=str(place / "policy"))
-        log, failure, kind = folder / LOG_FILE, None, None
-        try:
-            Workers().run(replace(spec, folder=str(folder)), log, lambda *_: None, limits)
-        except WorkFailed as error:
-            failure, kind = error.fact, error.kind
-        except (DcgymError, OSError) as error:
-            failure = str(error)
-        return Delivery(node, files_of(folder), failure, kind)
-
-
-def files_of(folder: Path) -> Files:
-    """Return the content of a folder's files, without the state of a training.
-
-    Args:
-        folder: The folder.
-    """
-    paths = {path: path.relative_to(folder) for path in sorted(folder.rglob("*"))}
-    return {
-        str(name): read_bytes(path, "results", ARCHIVE)
-        for path, name in paths.items()
-        if path.is_file() and LEFT_OUT not in name.parts[:-1]
-    }
-
-
-def deliver(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write files into a folder; what says that it is complete comes last.
-
-    Args:
-        files: Content by relative path.
-        folder: The folder; made if it is missing.
-    """
-    for name in sorted(files, key=lambda name: name in LAST_FILES):
-        path = folder / name
-        make_folder(path.parent)
-        write_file(path, "out", files[name])
+STOPPED = "the benchmark was stopped"
+# What Ray's own log begins its lines with: time, process and place.
+PREFIX = re.compile(r"^\[[^\]]*\]\s*(\S+:\d+:\s*)?")
+MOST_TOLD = 200
 
 
 class ClusterWorkers:
@@ -127,18 +54,16 @@ class ClusterWorkers:
         """Attach to a cluster.
 
         Args:
-            address: Its head, as host:port. The machine that calls is one of the cluster.
+            address: "auto"; its head, as host:port, where the machine that calls is one of the
+                cluster; or ray://host:port of the server for those from outside.
 
         Raises:
-            ConfigError: Nobody answers there in time, or this machine is not one of it.
+            ConfigError: Nobody answers there in time, or this machine cannot attach.
             MissingDependency: Ray is not installed.
         """
+        check_cluster(address, "cluster")
         self._address = address
-        self._ray, self._is_ours = attach(address, "cluster")
-        self._lock = threading.Lock()
-        self._pending: set[object] = set()
-        self._checkpoints: dict[str, object] = {}
-        self._stopped = False
+        self._attached = _Attached(address)
 
     def room(self, work: Sequence[Work], suite: Suite) -> int:
         """Return how many of some pieces of work the cluster can do at the same time.
@@ -148,13 +73,20 @@ class ClusterWorkers:
             suite: What they belong to.
 
         Raises:
-            ConfigError: No machine can do one of them.
+            ConfigError: No machine can do one of them, or one has another dcgym.
+            BackendError: The cluster is lost.
         """
+        needs = {_needs(spec) for spec in work}
+        emulates = any(name == EMULATION for name, _ in needs)
+        machines: list[Machine] = self._attached.ask(MACHINES, emulates).result()
+        if wrong := [f"{one.name} {one.problem}" for one in machines if one.problem]:
+            allowed = f"a cluster whose machines have what this one has; {'; '.join(wrong)}"
+            raise ConfigError("address", self._address, allowed)
         total = 0
-        for name, count in {_needs(spec) for spec in work}:
-            rooms = [int(have.get(name, 0) // count) for have in self._machines()]
+        for name, count in needs:
+            rooms = [int(one.resources.get(name, 0) // count) for one in machines]
             if not any(rooms):
-                option = "--num-cpus=2" if name == "CPU" else f"--resources='{{\"{name}\": 2}}'"
+                option = "--num-cpus=2" if name == "CPU" else f"--resources='{{\"{name}\": 1}}'"
                 allowed = f"a cluster with a machine for it: ray start {option}"
                 raise ConfigError("address", self._address, allowed)
             if suite.is_alone and max(rooms) > 1:
@@ -173,76 +105,155 @@ class ClusterWorkers:
             limits: What it may take where it is done.
 
         Raises:
-            WorkFailed: It failed, or was ended at one of the limits.
-            BackendError: It was stopped, or no machine is left that could do it.
+            WorkFailed: It failed, was ended at one of the limits, or each machine that had it died.
+            BackendError: It was stopped, or the cluster or all machines that could do it are lost.
         """
         progress(0.0, "on the cluster")
-        name, count = _needs(spec)
-        cpus, others = (count, {}) if name == "CPU" else (0, {name: count})
-        task = self._ray.remote(work_here)
-        with self._lock:
-            if self._stopped:
-                raise BackendError("the benchmark was stopped")
-            reference = task.options(num_cpus=cpus, resources=others, max_retries=REPEATS).remote(
-                spec, self._policy(spec), __version__, limits
-            )
-            self._pending.add(reference)
-        try:
-            delivery = self._wait(reference, name, log.parent.name)
-        finally:
-            with self._lock:
-                self._pending.discard(reference)
-        if delivery is None:
-            raise BackendError("the benchmark was stopped")
+        policy = spec.checkpoint if isinstance(spec, RunSpec) else None
+        delivery: Delivery = self._attached.ask(DO, spec, _needs(spec), policy, limits).result()
         _take(delivery, spec, log)
 
     def stop(self) -> None:
         """End every task; nothing can be started afterwards."""
+        self._attached.close()
+
+
+class _Attached:
+    """The process that is attached to the cluster, as those who ask it see it.
+
+    Args:
+        address: Address of the cluster.
+
+    Raises:
+        ConfigError: Nobody answers there in time, or this machine cannot attach.
+        MissingDependency: Ray is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        # Whoever reads answers must not wait for who writes questions.
+        self._lock, self._sending = threading.Lock(), threading.Lock()
+        self._numbers = itertools.count()
+        self._asked: dict[int, Future[Any]] = {}
+        # Why nothing can be asked any more.
+        self._over: str | None = None
+        self._log = os.fdopen(os.memfd_create("ray"), "w+b")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", PROGRAM, str(theirs.fileno()), str(os.getpid())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._log,
+                # A session of its own keeps Ctrl-C with the parent, which ends the work in order.
+                start_new_session=True,
+            )
+        self._connection = Connection(ours.detach())
+        try:
+            self._begin()
+        except BaseException:
+            self._end()
+            self._close()
+            raise
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def ask(self, *question: object) -> Future[Any]:
+        """Ask something; the answer comes later.
+
+        Args:
+            question: Its kind, and what it is about.
+        """
+        answer: Future[Any] = Future()
         with self._lock:
-            self._stopped = True
-            pending = list(self._pending)
-        if not self._ray.is_initialized():
-            return
-        for reference in pending:
-            self._ray.cancel(reference)
-        if pending:
-            self._ray.wait(pending, num_returns=len(pending), timeout=STOP_GRACE_S)
-        if self._is_ours:
-            self._ray.shutdown()
+            if self._over is not None:
+                answer.set_exception(BackendError(self._over))
+                return answer
+            number = next(self._numbers)
+            self._asked[number] = answer
+        # The reader learns of it too where the other side is gone, and says why.
+        with self._sending, contextlib.suppress(OSError):
+            self._connection.send((number, *question))
+        return answer
 
-    def _wait(self, reference: object, resource: str, title: str) -> Delivery | None:
-        """Return what a task delivers; None where it was stopped."""
-        ray, lost_s = self._ray, None
-        while True:
-            try:
-                if ray.wait([reference], timeout=LOOK_S)[0]:
-                    delivery: Delivery = ray.get(reference)
-                    return delivery
-                has_room = any(have.get(resource, 0) for have in self._machines())
-            except Exception as error:
-                # Whatever Ray raises for a task that ended, and where it was shut down meanwhile.
-                if self._stopped:
-                    return None
-                raise BackendError(f"{title}: {_one_line(error)}") from error
-            now_s = time.monotonic()
-            lost_s = None if has_room else now_s if lost_s is None else lost_s
-            if lost_s is not None and now_s - lost_s > LOST_S:
-                raise BackendError(
-                    f"{title}: no machine of the cluster is left that offers {resource}"
+    def close(self) -> None:
+        """End all that is done, and the process."""
+        with self._lock:
+            if self._over == STOPPED:
+                return
+            self._over = STOPPED
+            asked, self._asked = list(self._asked.values()), {}
+        if asked:
+            with self._sending, contextlib.suppress(OSError):
+                self._connection.send((next(self._numbers), CANCEL))
+        for answer in asked:
+            answer.set_exception(BackendError(STOPPED))
+        self._end()
+        self._reader.join(STOP_GRACE_S)
+        self._close()
+
+    def _begin(self) -> None:
+        self._connection.send(self._address)
+        try:
+            if not self._connection.poll(ATTACH_S):
+                raise refusal(self._address, f"no answer within {ATTACH_S:g} s")
+            problem = self._connection.recv()
+        except (EOFError, OSError):
+            raise refusal(self._address, self._last_words()) from None
+        if problem is not None:
+            raise problem
+
+    def _read(self) -> None:
+        """Pass answers on until the other side closes, and then say so to who waits."""
+        reason = ""
+        try:
+            while True:
+                number, value, error = self._connection.recv()
+                with self._lock:
+                    answer = self._asked.pop(number, None)
+                if answer is not None and error is None:
+                    answer.set_result(value)
+                elif answer is not None:
+                    answer.set_exception(error)
+        except (EOFError, OSError):
+            pass
+        except Exception as error:  # Of whatever cannot be unpickled.
+            reason = f"{type(error).__name__}: {error}"
+        with self._lock:
+            asked, self._asked = list(self._asked.values()), {}
+            if self._over is None:
+                self._over = (
+                    f"the cluster at {self._address} is lost: {reason or self._last_words()}"
                 )
+        for one in asked:
+            one.set_exception(BackendError(self._over))
 
-    def _machines(self) -> list[dict[str, float]]:
-        """Return the resources of each machine that is alive."""
-        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+    def _last_words(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_GRACE_S)
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").splitlines()
+        said = [text for line in lines if (text := PREFIX.sub("", line.strip()))]
+        return said[-1][:MOST_TOLD] if said else f"its process ended ({self._process.returncode})"
 
-    def _policy(self, spec: Work) -> object:
-        """Return the files of the policy that a run needs; they are put on the cluster once."""
-        if not isinstance(spec, RunSpec) or spec.checkpoint is None:
-            return {}
-        if spec.checkpoint not in self._checkpoints:
-            files = files_of(folder_of(spec.checkpoint))
-            self._checkpoints[spec.checkpoint] = self._ray.put(files)
-        return self._checkpoints[spec.checkpoint]
+    def _close(self) -> None:
+        self._connection.close()
+        self._log.close()
+
+    def _end(self) -> None:
+        # Whoever reads at the other side comes to the end, and shuts Ray down.
+        with (
+            self._sending,
+            contextlib.suppress(OSError),
+            socket.socket(fileno=os.dup(self._connection.fileno())) as end,
+        ):
+            end.shutdown(socket.SHUT_WR)
+        try:
+            self._process.wait(2 * STOP_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _needs(spec: Work) -> tuple[str, int]:
@@ -261,12 +272,7 @@ def _take(delivery: Delivery, spec: Work, log: Path) -> None:
     if delivery.kind is not None:
         raise WorkFailed(f"{delivery.failure} (on {delivery.node})", delivery.kind)
     if delivery.failure is not None:
-        raise BackendError(f"{folder.name} on {delivery.node}: {delivery.failure}")
+        raise BackendError(f"{folder.name}: {delivery.node} {delivery.failure}")
     if summary is not None:
         # It was trained in a folder of that machine.
         write_json(folder / TRAINING_FILE, {**json.loads(summary), "checkpoint": spec.folder})
-
-
-def _one_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

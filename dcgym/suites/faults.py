@@ -23,6 +23,7 @@ __all__ = [
     "DEADLINE",
     "FAILURE_FILE",
     "LOG_FILE",
+    "LOST",
     "MEMORY",
     "NO_LIMITS",
     "FailedRuns",
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 FAILURE_FILE, LOG_FILE = "failure.json", "log.txt"
-CRASHED, DEADLINE, MEMORY = "crashed", "deadline", "memory"
+CRASHED, DEADLINE, MEMORY, LOST = "crashed", "deadline", "memory", "lost"
 """Kinds of failures."""
 
 # A run whose time passes as ours does needs its own length; ten times that is no progress.
@@ -130,7 +131,7 @@ class Failure:
 
     Attributes:
         name: Its name.
-        kind: `CRASHED`, `DEADLINE` or `MEMORY`.
+        kind: `CRASHED`, `DEADLINE`, `MEMORY`, or `LOST` with each machine that did it.
         reason: Why, in one line.
         seconds: Time from its start to its end.
         log: What it wrote to standard error.
@@ -147,7 +148,7 @@ class WorkFailed(BackendError):
     """A piece of work failed.
 
     Attributes:
-        kind: `CRASHED`, `DEADLINE` or `MEMORY`.
+        kind: `CRASHED`, `DEADLINE`, `MEMORY`, or `LOST` with each machine that did it.
     """
 
     def __init__(self, fact: object = "", kind: str = CRASHED) -> None:

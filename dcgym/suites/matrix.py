@@ -108,6 +108,19 @@ class Matrix:
         self._faults = Faults() if faults is None else faults
         self._required = check_in("require_fidelity", require_fidelity, FIDELITIES)
 
+    def check_room(self) -> None:
+        """Refuse what no machine of a cluster can do, before anything is shown or written.
+
+        Raises:
+            ConfigError: No machine can do some of it, or one has another dcgym.
+        """
+        if not self._workers.is_remote:
+            return
+        todo = [run for run in self.runs() if self.finished(run) is None]
+        trained = [self.training(run) for run in todo if self._is_trained_here(run)]
+        if todo:
+            self._workers.room([*map(self.spec, todo), *trained], self._suite)
+
     def run_all(self) -> None:
         """Run what is not finished: policies as they are, then trainings and what they are for.
 

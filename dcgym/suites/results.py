@@ -37,6 +37,7 @@ __all__ = [
     "TRAINING_FILE",
     "FlowColumns",
     "Records",
+    "git_commit",
     "known_layout",
     "load_records",
     "machine",
@@ -252,7 +253,7 @@ def machine() -> Record:
     """Describe where a result was made."""
     return {
         "dcgym": __version__,
-        "git_commit": _git_commit(),
+        "git_commit": git_commit(),
         "processor": _processor(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release(),
@@ -274,7 +275,8 @@ def _packages() -> dict[str, str]:
 
 
 @cache
-def _git_commit() -> str | None:
+def git_commit() -> str | None:
+    """Return the commit of this package, "-dirty" behind it where files differ; None if unknown."""
     root = Path(__file__).resolve().parent
     try:
         done = subprocess.run(

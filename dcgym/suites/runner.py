@@ -55,7 +55,7 @@ def run_suite(
         suite: What to run.
         out: Folder of the results; finished runs in it are kept and skipped.
         require_fidelity: Worst fidelity that a run may have; worse ones are refused.
-        address: Head of a Ray cluster that runs it, as host:port; this machine if None.
+        address: Of a Ray cluster that runs it, as `ClusterWorkers` takes it; this machine if None.
         faults: Limits of a run, and whether failed ones run again; the usual ones if None.
 
     Raises:
@@ -87,7 +87,7 @@ def run_matrix(
         require_fidelity: Worst fidelity that a finished run may have.
         write: Writes results of the folder, of the runs that are well enough and of the others;
             after a failure or Ctrl-C too.
-        address: Head of a Ray cluster that runs it, as host:port; this machine if None.
+        address: Of a Ray cluster that runs it, as `ClusterWorkers` takes it; this machine if None.
         faults: Limits of a run, and whether failed ones run again; the usual ones if None.
 
     Returns:
@@ -109,6 +109,7 @@ def run_matrix(
         _workers(address) as workers,
     ):
         bench = Matrix(suite, out, workers, bars, require_fidelity, faults)
+        bench.check_room()
         made = {"command": _command(), "require_fidelity": require_fidelity}
         write_json(out / SUITE_FILE, {**asdict(suite), **made})
         return _run_and_write(bench, workers, out, write)

@@ -78,6 +78,8 @@ def test_exit_code_and_json_agree(capfd: pytest.CaptureFixture[str]) -> None:
     found = json.loads(done.stdout)
     assert found["emulation"] is (done.returncode == 0)
     assert found["checks"]
+    offered = json.loads(run_here(capfd, "doctor", "--resources").stdout)
+    assert offered == ({"emulation": 1} if found["emulation"] else {})
 
 
 def test_the_table_shows_the_extra_to_install(

@@ -1,40 +1,33 @@
-"""Trainings whose environments run on the machines of a cluster: a cluster of two nodes."""
+"""Trainings whose environments run on the machines of a cluster: a cluster of three nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import dcgym
+from dcgym.cli import main
 from dcgym.errors import ConfigError
+from dcgym.policies import load_policy
 from dcgym.policies.learned.environments import training_form
 from dcgym.policies.learned.training import TrainingClock, TrainingJob
+from tests.support.ray_clusters import NODE, ray_cluster
 
 pytestmark = [pytest.mark.learning, pytest.mark.simulation, pytest.mark.timeout(300)]
 
-ROOT = Path(__file__).parents[2]
 POOL = {"env": "LoadBalancing-v1", "scenario": "testbed-7", "max_steps": 10, "lead_in": 0}
 
 
 @pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    if ray.is_initialized():
-        ray.shutdown()
-    # What the nodes start inherits it.
-    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
-    one = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args={**one, "include_dashboard": False})
-    cluster.add_node(**one)
-    try:
-        yield cluster.address
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with ray_cluster(monkeypatch) as cluster:
+        for _ in range(2):
+            cluster.add_node(**NODE)
+        yield cluster
 
 
 def test_copies_are_shared_out_evenly_among_what_the_machines_have(
@@ -63,7 +56,7 @@ def test_copies_are_shared_out_evenly_among_what_the_machines_have(
 @pytest.mark.ray
 @pytest.mark.soak
 def test_each_machine_of_a_cluster_has_a_runner_and_all_steps_are_learned_from(
-    address: str, tmp_path: Path
+    cluster: Any, tmp_path: Path
 ) -> None:
     import ray
 
@@ -73,16 +66,37 @@ def test_each_machine_of_a_cluster_has_a_runner_and_all_steps_are_learned_from(
 
     settings = {"train_batch_size_per_learner": 80, "minibatch_size": 40, "num_epochs": 1}
     clock = TrainingClock(160, None, lambda _: None)
-    # Three copies of two agents, shared out among two cores: two copies each.
-    with open_rllib("ppo", TrainingJob(POOL, 0, 3, settings, address=address)) as trainee:
+    # Three copies of two agents, shared out among three cores: one copy each.
+    with open_rllib("ppo", TrainingJob(POOL, 0, 3, settings, address=cluster.address)) as trainee:
         group = trainee._algorithm.env_runner_group
         found = group.foreach_env_runner(
             lambda runner: (ray.get_runtime_context().get_node_id(), runner.num_envs),
             local_env_runner=False,
         )
-        assert {slots for _, slots in found} == {4}
+        assert {slots for _, slots in found} == {2}
         assert {node for node, _ in found} == {node["NodeID"] for node in ray.nodes()}
         trainee.learn(clock)
         details = trainee.save(tmp_path)
     assert clock.last.steps >= 160
     load_actor(tmp_path, CheckpointNote("ppo", "rllib", details=details))
+
+
+@pytest.mark.ray
+@pytest.mark.soak
+def test_a_training_on_three_machines_leaves_its_checkpoint_with_who_called(
+    cluster: Any, tmp_path: Path
+) -> None:
+    config, out = tmp_path / "env.yaml", tmp_path / "ppo"
+    config.write_text("".join(f"{name}: {value}\n" for name, value in POOL.items()))
+    words = ["train", "--algo", "ppo", "--config", str(config), "--num-envs", "3"]
+    words += ["--steps", "160", "--set", "train_batch_size_per_learner=80"]
+    words += ["--set", "minibatch_size=40", "--address", cluster.address, "--out", str(out)]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    # It acts without Ray.
+    env = dcgym.make_env(**POOL)
+    observation, info = env.reset(seed=0)
+    policy = load_policy(out, env)
+    assert env.action_space.contains(policy.act(observation, info))
+    env.close()

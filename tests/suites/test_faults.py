@@ -18,12 +18,11 @@ import polars as pl
 import pytest
 import yaml
 
-from dcgym._version import __version__
 from dcgym.cli.sweep import read_sweep
 from dcgym.errors import ConfigError
 from dcgym.processes import find_processes
 from dcgym.suites import FailedRuns, Faults, Suite, finished_records, matrix, run_suite, sweep_suite
-from dcgym.suites.cluster import work_here
+from dcgym.suites.cluster_work import do_work, installation
 from dcgym.suites.faults import CRASHED, DEADLINE, MEMORY, Limits, load_failures
 from dcgym.suites.results import write_json
 from dcgym.suites.rollout import Progress
@@ -291,7 +290,7 @@ def test_a_machine_of_a_cluster_holds_the_limits_too(healer: Path) -> None:
     def work(name: str, limits: Limits) -> tuple[str | None, str | None]:
         env = {**ENV, "backend": f"tests.support.faulty:{name}"}
         spec = RunSpec(env=env, policy="cubic", steps=5, folder="/runs/one-0")
-        delivery = work_here(spec, {}, __version__, limits)
+        delivery = do_work(spec, {}, tuple(installation()), limits)
         return delivery.kind, delivery.failure
 
     assert work("Crashing", Limits()) == (CRASHED, "KeyError: 'no such port'")

@@ -1,6 +1,6 @@
 """Sweeps whose driver and workers are killed: each run has one row in the end, the right one.
 
-The long form, 200 runs on a cluster of two nodes, takes minutes: ``make soak``. What else runs is
+The long form, 200 runs on a cluster of three nodes, takes minutes: ``make soak``. What else runs is
 killed by ``make kills``.
 """
 
@@ -17,15 +17,22 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 from dcgym.places import temporary_place
 from dcgym.suites import FailedRuns
 from dcgym.writing import prepare_folder
-from tests.support.killed_sweeps import TAG, start_driver, sweep_here, workers_of
+from tests.support.killed_sweeps import (
+    TAG,
+    assert_same_results,
+    start_driver,
+    sweep_here,
+    workers_of,
+)
+from tests.support.ray_clusters import NODE, ray_cluster
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.simulation
@@ -39,15 +46,11 @@ def rows_in(out: Path) -> int:
     return len(list(out.glob("runs/*/summary.json")))
 
 
-def table(out: Path) -> pl.DataFrame:
-    """Return the rows of a sweep without what differs from run to run."""
-    return pl.read_parquet(out / "results.parquet").drop("duration_s")
-
-
 def kill_and_go_on(
-    out: Path, rows: int, jobs: int, victims: list[str], address: str | None = None
+    out: Path, rows: int, jobs: int, victims: list[str], cluster: Any = None
 ) -> None:
     """Run a sweep until all is done; each victim is killed at a moment that is drawn."""
+    address = None if cluster is None else cluster.address
     tag, drawn = os.environ.get(TAG, uuid.uuid4().hex), random.Random(rows)
     moments = sorted(drawn.sample(range(1, max(2, rows - 2 * jobs)), len(victims)))
     driver = start_driver(out, rows, jobs, tag, address)
@@ -56,6 +59,9 @@ def kill_and_go_on(
         time.sleep(drawn.uniform(0, MOST_DELAY_S))
         if victim == "driver":
             driver.kill()
+        elif victim == "node":
+            cluster.remove_node(drawn.choice(others(cluster)), allow_graceful=False)
+            cluster.add_node(**NODE)
         elif alive := workers_of(tag):
             end(drawn.choice(alive))
         if victim == "driver" or driver.poll() is not None:
@@ -65,10 +71,15 @@ def kill_and_go_on(
     # Once more where a killed worker has left a gap, which is one line below those of progress.
     if driver.returncode != 0:
         (last,) = errors.splitlines()[-1:]
-        assert re.search(r"runs failed \(.*: ended by SIGKILL", last), errors
+        assert re.search(r"runs failed; .*: ended by SIGKILL", last), errors
         driver = start_driver(out, rows, jobs, tag, address)
         _, errors = driver.communicate(timeout=500)
     assert driver.returncode == 0, errors
+
+
+def others(cluster: Any) -> list[Any]:
+    """Return the nodes of a cluster beside the head."""
+    return [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
 
 
 def end(process: int) -> None:
@@ -82,7 +93,7 @@ def check(out: Path, rows: int, tmp_path: Path) -> None:
     """Check that there is each row once, as in a sweep that nobody has killed."""
     assert pl.read_parquet(out / "results.parquet").height == rows
     sweep_here(tmp_path / "whole", rows, 0)
-    assert_frame_equal(table(out), table(tmp_path / "whole"))
+    assert_same_results(out, tmp_path / "whole")
     assert {path.name for path in out.rglob("*") if path.is_file()} <= {*FILES, "results.parquet"}
 
 
@@ -155,29 +166,22 @@ def test_a_place_that_variables_name_has_room_for_sockets_in_it(
 
 
 @pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Start a cluster of two nodes, whose processes carry the mark."""
-    ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Start a cluster of three nodes, whose processes carry the mark."""
     monkeypatch.setenv(TAG, uuid.uuid4().hex)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=":")
-    one = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args={**one, "include_dashboard": False})
-    cluster.add_node(**one)
-    try:
-        yield cluster.address
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+    with ray_cluster(monkeypatch) as cluster:
+        for _ in range(2):
+            cluster.add_node(**NODE)
+        yield cluster
 
 
 @pytest.mark.ray
 @pytest.mark.soak
 @pytest.mark.learning
 @pytest.mark.timeout(3000)
-def test_two_hundred_runs_of_a_cluster_whose_driver_and_workers_are_killed(
-    address: str, tmp_path: Path
+def test_two_hundred_runs_of_a_cluster_whose_nodes_driver_and_workers_are_killed(
+    cluster: Any, tmp_path: Path
 ) -> None:
-    kill_and_go_on(tmp_path / "out", 200, 2, ["driver", "worker", "driver"], address)
+    victims = ["node", "driver", "node", "worker", "node"]
+    kill_and_go_on(tmp_path / "out", 200, 3, victims, cluster)
     check(tmp_path / "out", 200, tmp_path)

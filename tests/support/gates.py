@@ -1,14 +1,23 @@
-"""A network whose episodes wait at a gate, for tests that end the machine beneath them."""
+"""Networks that leave notes in a folder, for tests of what runs where, and what ends beneath it."""
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
 from dcgym.testing import FakeBackend
 
-__all__ = ["GATE_FOLDER", "GatedBackend", "alive", "open_gate", "waiting"]
+__all__ = [
+    "GATE_FOLDER",
+    "GatedBackend",
+    "LonelyBackend",
+    "ParricidalBackend",
+    "alive",
+    "open_gate",
+    "waiting",
+]
 
 GATE_FOLDER = "DCGYM_TEST_GATE"
 DEADLINE_S = 120.0
@@ -32,6 +41,42 @@ class GatedBackend(FakeBackend):
                 raise TimeoutError("the gate stays closed")
             time.sleep(LOOK_S)
         super().start()
+
+
+class LonelyBackend(FakeBackend):
+    """Refuses to be there twice."""
+
+    _place: Path | None = None
+
+    def start(self) -> None:
+        """Take the place.
+
+        Raises:
+            FileExistsError: Another one has it.
+        """
+        if self._place is None:
+            place = Path(os.environ[GATE_FOLDER], "taken")
+            place.mkdir()
+            self._place = place
+        super().start()
+
+    def close(self) -> None:
+        """Leave the place."""
+        super().close()
+        if self._place is not None:
+            self._place.rmdir()
+            self._place = None
+
+
+class ParricidalBackend(FakeBackend):
+    """Kills the process that started its own, as a machine's lack of memory may."""
+
+    def start(self) -> None:
+        """Leave a note, and kill."""
+        folder = Path(os.environ[GATE_FOLDER])
+        (folder / f"start-{os.getpid()}").touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(DEADLINE_S)
 
 
 def waiting(folder: Path) -> int:

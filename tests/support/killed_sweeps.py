@@ -9,8 +9,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import polars as pl
+from polars.testing import assert_frame_equal
 
 from dcgym.backends.records import Record
 from dcgym.suites.faults import Faults
@@ -19,7 +23,15 @@ from dcgym.suites.runner import run_matrix
 from dcgym.suites.suite import Suite
 from dcgym.suites.sweep import sweep_suite
 
-__all__ = ["TAG", "short_sweep", "start_driver", "sweep_here", "workers_of"]
+__all__ = [
+    "LOCAL",
+    "TAG",
+    "assert_same_results",
+    "short_sweep",
+    "start_driver",
+    "sweep_here",
+    "workers_of",
+]
 
 TAG = "DCGYM_TEST_RUN"
 """Variable of the environment that marks a sweep's processes."""
@@ -28,7 +40,8 @@ ROOT = Path(__file__).parents[2]
 LOADS = (0.3, 0.5)
 ENV = {"env": "LoadBalancing-v1", "scenario": "testbed-7", "reward": "log_ongoing", "lead_in": 0}
 # Command lines of what does the work: here, and in the tasks of a cluster.
-WORKERS = ("dcgym.suites.worker", "ray::work_here")
+LOCAL = ("dcgym.suites.worker",)
+WORKERS = (*LOCAL, "ray::work_here")
 
 
 def short_sweep(rows: int, jobs: int) -> Suite:
@@ -82,22 +95,39 @@ def start_driver(
     )
 
 
-def workers_of(tag: str) -> list[int]:
+def workers_of(tag: str, commands: Sequence[str] = WORKERS) -> list[int]:
     """Return the ids of the processes that do a sweep's work.
 
     Args:
         tag: Their mark.
+        commands: Parts of their command lines.
     """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             line = (process / "cmdline").read_text(encoding="utf-8", errors="replace")
-            is_worker = any(name in line for name in WORKERS)
+            is_worker = any(name in line for name in commands)
             if is_worker and f"{TAG}={tag}".encode() in (process / "environ").read_bytes():
                 found.append(int(process.name))
         except OSError:
             continue
     return found
+
+
+def assert_same_results(out: Path, other: Path) -> None:
+    """Compare the rows of two sweeps, without how long they took, and all that was recorded.
+
+    Args:
+        out: Folder of one.
+        other: Folder of the other.
+    """
+    one, two = (pl.read_parquet(each / "results.parquet") for each in (out, other))
+    assert_frame_equal(one.drop("duration_s"), two.drop("duration_s"))
+    names = {path.relative_to(out) for path in out.glob("runs/*/*.parquet")}
+    assert names == {path.relative_to(other) for path in other.glob("runs/*/*.parquet")}
+    assert len(names) == 2 * one.height
+    for name in names:
+        assert_frame_equal(pl.read_parquet(out / name), pl.read_parquet(other / name))
 
 
 def _write(out: Path, complete: Records, refused: Records) -> None:

@@ -36,7 +36,12 @@ Compare: TypeAlias = Callable[[Path, Records, str], Comparison]
 
 
 def run_comparison(
-    suite: Suite, out: Path, required: str, compare: Compare, faults: Faults | None = None
+    suite: Suite,
+    out: Path,
+    required: str,
+    compare: Compare,
+    faults: Faults | None = None,
+    address: str | None = None,
 ) -> Comparison:
     """Run what is not finished yet, write results and report, and return what was found.
 
@@ -49,9 +54,11 @@ def run_comparison(
         required: Worst fidelity of a run that counts.
         compare: What is compared.
         faults: Limits of a run, and whether failed ones run again; the usual ones if None.
+        address: Of a Ray cluster that runs it; this machine if None.
 
     Raises:
-        ConfigError: Something in the suite cannot run, or the folder cannot be written.
+        ConfigError: Something in the suite cannot run, the folder cannot be written, or the cluster
+            does not answer.
         FailedRuns: Runs failed, now or before; the others' results are kept.
     """
 
@@ -61,7 +68,7 @@ def run_comparison(
         if _can_compare(records):
             write_comparison(folder, compare(folder, records, required))
 
-    complete, refused = run_matrix(suite, out, required, write, None, faults)
+    complete, refused = run_matrix(suite, out, required, write, address, faults)
     return compare(out, _in_order(suite, [*complete, *refused]), required)
 
 
