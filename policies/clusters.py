@@ -15,6 +15,7 @@ from dcgym.errors import ConfigError, MissingDependency
 
 __all__ = [
     "ATTACH_S",
+    "CLIENT",
     "EMULATION",
     "attach",
     "check_address",
@@ -30,10 +31,11 @@ EMULATION = "emulation"
 ATTACH_S = 180.0
 """Within this time a cluster answers; it takes 3 s on an idle machine."""
 
+CLIENT = "ray://"
+"""What the address of a head's server begins with, for machines that are not of the cluster."""
+
 AUTO = "auto"
 HEAD = "auto, or the head of a running Ray cluster as host:port, such as 10.0.0.1:6379"
-# The server at the head that Ray's client talks to.
-CLIENT = "ray://"
 CONNECT_S = 5.0
 
 # Ray's settings, unless somebody has others.

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from dcgym.errors import BackendError, ConfigError
-from dcgym.policies.clusters import ATTACH_S, EMULATION, check_cluster, refusal
+from dcgym.policies.clusters import ATTACH_S, CLIENT, EMULATION, check_cluster, refusal
 from dcgym.suites.checks import capabilities_of
 from dcgym.suites.cluster_work import CANCEL, DO, MACHINES, Delivery, Machine, deliver
 from dcgym.suites.faults import NO_LIMITS, Limits, WorkFailed
@@ -39,6 +39,8 @@ __all__ = ["ClusterWorkers"]
 
 PROGRAM = "dcgym.suites.ray_process"
 TRAINING_CPUS = 2
+# Ray's head starts a server for each client, by a fork beside running threads that may hang.
+OUTSIDE_TRIES = 2
 STOPPED = "the benchmark was stopped"
 # What Ray's own log begins its lines with: time, process and place.
 PREFIX = re.compile(r"^\[[^\]]*\]\s*(\S+:\d+:\s*)?")
@@ -137,25 +139,18 @@ class _Attached:
         self._asked: dict[int, Future[Any]] = {}
         # Why nothing can be asked any more.
         self._over: str | None = None
-        self._log = os.fdopen(os.memfd_create("ray"), "w+b")
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", PROGRAM, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._log,
-                # A session of its own keeps Ctrl-C with the parent, which ends the work in order.
-                start_new_session=True,
-            )
-        self._connection = Connection(ours.detach())
-        try:
-            self._begin()
-        except BaseException:
-            self._end()
-            self._close()
-            raise
+        tries = OUTSIDE_TRIES if address.startswith(CLIENT) else 1
+        for left in reversed(range(tries)):
+            self._start()
+            try:
+                self._begin(ATTACH_S / tries)
+                break
+            except BaseException as error:
+                self._process.kill()
+                self._process.wait()
+                self._close()
+                if not left or not isinstance(error, ConfigError):
+                    raise
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -193,11 +188,26 @@ class _Attached:
         self._reader.join(STOP_GRACE_S)
         self._close()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
+        self._log = os.fdopen(os.memfd_create("ray"), "w+b")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", PROGRAM, str(theirs.fileno()), str(os.getpid())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._log,
+                # A session of its own keeps Ctrl-C with the parent, which ends the work in order.
+                start_new_session=True,
+            )
+        self._connection = Connection(ours.detach())
+
+    def _begin(self, within_s: float) -> None:
         self._connection.send(self._address)
         try:
-            if not self._connection.poll(ATTACH_S):
-                raise refusal(self._address, f"no answer within {ATTACH_S:g} s")
+            if not self._connection.poll(within_s):
+                raise refusal(self._address, f"no answer within {within_s:g} s")
             problem = self._connection.recv()
         except (EOFError, OSError):
             raise refusal(self._address, self._last_words()) from None

@@ -83,6 +83,27 @@ def test_an_unreachable_cluster_is_one_line_and_leaves_no_folder(
     assert not out.exists()
 
 
+def test_a_server_for_clients_that_does_not_start_is_asked_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("grpc")
+    # The first process ends at once, the second one answers that it is attached.
+    program = "import sys; from multiprocessing.connection import Connection; "
+    program += "from pathlib import Path; path = Path(__file__).with_name('begun')\n"
+    program += "if not path.exists():\n    path.touch(); sys.exit('no server')\n"
+    program += "other = Connection(int(sys.argv[1])); other.recv(); other.send(None)\n"
+    program += "try:\n    other.recv()\nexcept EOFError:\n    pass\n"
+    (tmp_path / "half_a_ray.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("dcgym.suites.cluster.PROGRAM", "half_a_ray")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        ClusterWorkers(f"ray://{place}").stop()
+        (tmp_path / "begun").unlink()
+        with pytest.raises(ConfigError, match="no server"):
+            ClusterWorkers(place)
+
+
 def test_files_come_back_as_they_were_without_the_state_of_a_training(tmp_path: Path) -> None:
     files = {"summary.json": b"{}", "best/actor.json": b"1", "steps.parquet": bytes(3)}
     deliver({**files, "state/replay.bin": b"large"}, tmp_path)
