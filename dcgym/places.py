@@ -15,9 +15,9 @@ from pathlib import Path
 
 __all__ = ["KINDS", "remove_places", "temporary_place"]
 
-KINDS = ("recording", "training", "work")
-"""What places are for: a data set that is not whole yet, what libraries need for a training, and
-work that a cluster's machine does."""
+KINDS = ("recording", "training", "wheel", "work")
+"""What places are for: a data set that is not whole yet, what libraries need for a training, a
+wheel on its way to a cluster, and work that a cluster's machine does."""
 
 _PREFIX = ".dcgym-"
 _NAME = re.compile(rf"\{_PREFIX}({'|'.join(KINDS)})-[a-z0-9_]{{8}}")

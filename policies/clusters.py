@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -134,11 +135,13 @@ def attach(address: str, extra: str) -> tuple[ModuleType, bool]:
     return ray, True
 
 
-def connect(address: str) -> ModuleType:
+def connect(address: str, package: Path | None = None) -> ModuleType:
     """Return Ray, attached to a cluster. It may end the process instead.
 
     Args:
         address: "auto", its head as host:port, or ray://host:port from outside of it.
+        package: A zip that each machine unpacks; its processes start in that folder, and import
+            from there before anywhere else. None where they import what they have.
 
     Raises:
         ConfigError: It is no cluster of this version of Ray, or this machine is not one of it.
@@ -147,7 +150,8 @@ def connect(address: str) -> ModuleType:
     import ray
 
     try:
-        ray.init(address=address, **OPTIONS)
+        environment = None if package is None else {"working_dir": str(package)}
+        ray.init(address=address, runtime_env=environment, **OPTIONS)
     except Exception as error:  # Ray's own are of many classes.
         raise refusal(address, str(error)) from error
     module: ModuleType = ray

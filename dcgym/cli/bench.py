@@ -22,6 +22,7 @@ from dcgym.cli.options import (
     OwnSeeds,
     RequireFidelity,
     Results,
+    Ship,
     Traffic,
     TrainBackend,
     Trainings,
@@ -75,6 +76,7 @@ def _add_suite(suite: Suite) -> None:
         jobs: Jobs = suite.jobs,
         require_fidelity: RequireFidelity = "invalid",
         address: Address = None,
+        ship: Ship = False,
         retry_failed: RetryFailed = False,
         run_deadline: RunDeadline = None,
         memory_limit: MemoryLimit = None,
@@ -93,7 +95,7 @@ def _add_suite(suite: Suite) -> None:
 
             made = fit_suite(made)
         chosen = varied(made, seeds, policies, jobs, train_seconds, trainings, train_backend)
-        run_and_show(chosen, out, require_fidelity, as_json, address, faults)
+        run_and_show(chosen, out, require_fidelity, as_json, address, faults, ship)
 
     signature = inspect.signature(bench_suite, eval_str=True)
     common = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
@@ -154,6 +156,7 @@ def run_and_show(
     as_json: bool,
     address: str | None = None,
     faults: Faults | None = None,
+    ship: bool = False,
 ) -> None:
     """Run what is not finished yet, and show all finished runs, those of a failed suite too.
 
@@ -164,6 +167,7 @@ def run_and_show(
         as_json: Print the records instead of tables.
         address: Head of a Ray cluster that runs it; this machine if None.
         faults: Limits of a run, and whether failed ones run again; the usual ones if None.
+        ship: Whether the cluster's machines are given the dcgym of this one.
 
     Raises:
         BackendError: A run failed, or its fidelity is worse than required.
@@ -173,7 +177,7 @@ def run_and_show(
 
     with telling_faults():
         try:
-            records = run_suite(suite, out, require_fidelity, address, faults)
+            records = run_suite(suite, out, require_fidelity, address, faults, ship)
         except BackendError:
             if records := finished_records(suite, out, require_fidelity):
                 show_records(records, out, as_json)

@@ -32,6 +32,7 @@ __all__ = [
     "RequireFidelity",
     "Results",
     "Seeds",
+    "Ship",
     "TopologyOption",
     "Traffic",
     "TrainBackend",
@@ -71,6 +72,10 @@ Address = Annotated[
         help="Ray cluster that runs it: auto, host:port of its head, or ray://host:port from "
         "outside of it (not for dcgym train)."
     ),
+]
+Ship = Annotated[
+    bool,
+    typer.Option("--ship", help="Give the cluster's machines the dcgym of this one, as it is."),
 ]
 Env = Annotated[
     str | None,

@@ -17,6 +17,7 @@ from dcgym.cli.options import (
     Config,
     Env,
     Json,
+    Ship,
     TopologyOption,
     Traffic,
     as_written,
@@ -25,7 +26,7 @@ from dcgym.cli.options import (
     whole,
 )
 from dcgym.cli.traffic import read_spec
-from dcgym.config import check_in, check_keys
+from dcgym.config import check_flag, check_in, check_keys
 from dcgym.defaults import DefaultCount
 from dcgym.errors import ConfigError
 from dcgym.files import (
@@ -58,6 +59,7 @@ KEYS = (
     "require_fidelity",
     "out",
     "address",
+    "ship",
     "run_deadline",
     "memory_limit",
 )
@@ -112,6 +114,7 @@ def sweep(
     ] = None,
     out: Annotated[Path | None, path(help="Folder of the results (runs/sweep).")] = None,
     address: Address = None,
+    ship: Ship = False,
     retry_failed: RetryFailed = False,
     run_deadline: RunDeadline = None,
     memory_limit: MemoryLimit = None,
@@ -148,6 +151,7 @@ def sweep(
         "require_fidelity": require_fidelity,
         "out": out,
         "address": address,
+        "ship": ship or None,
         "run_deadline": run_deadline,
         "memory_limit": memory_limit,
     }
@@ -156,7 +160,9 @@ def sweep(
         raise ConfigError("sweep", "nothing", allowed)
     asked = read_sweep(file, given)
     faults = replace(asked.faults, retry_failed=retry_failed)
-    run_and_show(asked.suite, asked.out, asked.require_fidelity, as_json, asked.address, faults)
+    run_and_show(
+        asked.suite, asked.out, asked.require_fidelity, as_json, asked.address, faults, asked.ship
+    )
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,7 @@ class Asked:
         require_fidelity: Worst fidelity that a run may have.
         address: Head of the cluster that runs it; None for this machine.
         faults: Limits of a run.
+        ship: Whether the cluster's machines are given the dcgym of this one.
     """
 
     suite: Suite
@@ -176,6 +183,7 @@ class Asked:
     require_fidelity: str
     address: str | None
     faults: Faults
+    ship: bool
 
 
 def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
@@ -210,7 +218,8 @@ def read_sweep(file: Path | None, given: Mapping[str, object]) -> Asked:
         check_address(address, True)
     required = check_in("require_fidelity", content.get("require_fidelity", "invalid"), FIDELITIES)
     faults = Faults(content.get("run_deadline"), content.get("memory_limit"))
-    return Asked(suite, out, required, address, faults)
+    ship = check_flag("ship", content.get("ship", False))
+    return Asked(suite, out, required, address, faults, ship)
 
 
 def _suite_of(content: Mapping[str, Any]) -> Suite:

@@ -24,6 +24,7 @@ from dcgym.cli.options import (
     RequireFidelity,
     Results,
     Seeds,
+    Ship,
     path,
     print_json,
     split,
@@ -71,6 +72,7 @@ def balancing(
     seconds: Annotated[float, typer.Option(help="Length of each run.")] = 60.0,
     require_fidelity: RequireFidelity = "invalid",
     address: Address = None,
+    ship: Ship = False,
     retry_failed: RetryFailed = False,
     run_deadline: RunDeadline = None,
     memory_limit: MemoryLimit = None,
@@ -90,7 +92,7 @@ def balancing(
     suite = varied(twin_error_suite(read_spec(scenario, SCENARIO), seconds), seeds, policies)
     faults = Faults(run_deadline, memory_limit, retry_failed)
     _run_and_show(
-        suite, compare_balancing, out, require_fidelity, markdown, as_json, faults, address
+        suite, compare_balancing, out, require_fidelity, markdown, as_json, faults, address, ship
     )
 
 
@@ -110,6 +112,7 @@ def congestion(
     repeats: Annotated[int, whole(help="Emulated runs of each seed.")] = 1,
     require_fidelity: RequireFidelity = "ok",
     address: Address = None,
+    ship: Ship = False,
     retry_failed: RetryFailed = False,
     run_deadline: RunDeadline = None,
     memory_limit: MemoryLimit = None,
@@ -131,7 +134,7 @@ def congestion(
     suite = varied(congestion_suite(chosen, seconds, repeats), seeds, policies)
     faults = Faults(run_deadline, memory_limit, retry_failed)
     _run_and_show(
-        suite, compare_congestion, out, require_fidelity, markdown, as_json, faults, address
+        suite, compare_congestion, out, require_fidelity, markdown, as_json, faults, address, ship
     )
 
 
@@ -143,6 +146,7 @@ def accelerators(
     seconds: Annotated[float, typer.Option(help="Length of each run.")] = 40.0,
     require_fidelity: RequireFidelity = "invalid",
     address: Address = None,
+    ship: Ship = False,
     retry_failed: RetryFailed = False,
     run_deadline: RunDeadline = None,
     memory_limit: MemoryLimit = None,
@@ -162,7 +166,7 @@ def accelerators(
     suite = varied(p4hauler_testbed(seconds), seeds, policies)
     faults = Faults(run_deadline, memory_limit, retry_failed)
     _run_and_show(
-        suite, compare_accelerators, out, require_fidelity, markdown, as_json, faults, address
+        suite, compare_accelerators, out, require_fidelity, markdown, as_json, faults, address, ship
     )
 
 
@@ -175,6 +179,7 @@ def _run_and_show(
     as_json: bool,
     faults: Faults,
     address: str | None,
+    ship: bool,
 ) -> None:
     """Run what is not finished yet, and show what was found, after a failure too."""
     from dcgym.suites.twin_error.runs import finished_comparison, run_comparison
@@ -183,7 +188,7 @@ def _run_and_show(
         check_output(markdown, "markdown")
     with telling_faults():
         try:
-            found = run_comparison(suite, out, require_fidelity, compare, faults, address)
+            found = run_comparison(suite, out, require_fidelity, compare, faults, address, ship)
         except BackendError:
             known = finished_comparison(suite, out, require_fidelity, compare)
             if known is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,7 @@ __all__ = [
     "build_digest",
     "hint",
     "missing_parts",
+    "not_loadable",
     "program_path",
     "require",
 ]
@@ -125,6 +127,21 @@ def missing_parts() -> list[str]:
     missing = [name for name in MODULES if not available(name)]
     missing += [name for name in BPF_OBJECTS if not (_root() / "obj" / f"{name}.bpf.o").exists()]
     return missing + [name for name in PROGRAMS if not (_root() / "bin" / name).exists()]
+
+
+def not_loadable(names: Iterable[str]) -> str | None:
+    """Name the first module that was built, but cannot be loaded here; None where all can.
+
+    Args:
+        names: Names of `MODULES`.
+    """
+    for name in names:
+        if digest_path(_root(), name).exists():
+            try:
+                require(name)
+            except FeatureNotSupported as error:
+                return error.feature
+    return None
 
 
 def available(name: str = "_native") -> bool:

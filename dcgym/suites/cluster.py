@@ -52,12 +52,13 @@ class ClusterWorkers:
 
     is_remote = True
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, ship: bool = False) -> None:
         """Attach to a cluster.
 
         Args:
             address: "auto"; its head, as host:port, where the machine that calls is one of the
                 cluster; or ray://host:port of the server for those from outside.
+            ship: Whether the machines are given the dcgym of this one, and use no other.
 
         Raises:
             ConfigError: Nobody answers there in time, or this machine cannot attach.
@@ -65,7 +66,7 @@ class ClusterWorkers:
         """
         check_cluster(address, "cluster")
         self._address = address
-        self._attached = _Attached(address)
+        self._attached = _Attached(address, ship)
 
     def room(self, work: Sequence[Work], suite: Suite) -> int:
         """Return how many of some pieces of work the cluster can do at the same time.
@@ -81,9 +82,7 @@ class ClusterWorkers:
         needs = {_needs(spec) for spec in work}
         emulates = any(name == EMULATION for name, _ in needs)
         machines: list[Machine] = self._attached.ask(MACHINES, emulates).result()
-        if wrong := [f"{one.name} {one.problem}" for one in machines if one.problem]:
-            allowed = f"a cluster whose machines have what this one has; {'; '.join(wrong)}"
-            raise ConfigError("address", self._address, allowed)
+        _refuse_wrong(machines, self._address)
         total = 0
         for name, count in needs:
             rooms = [int(one.resources.get(name, 0) // count) for one in machines]
@@ -125,14 +124,15 @@ class _Attached:
 
     Args:
         address: Address of the cluster.
+        ship: Whether its machines are given the dcgym of this one.
 
     Raises:
         ConfigError: Nobody answers there in time, or this machine cannot attach.
         MissingDependency: Ray is not installed.
     """
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, ship: bool) -> None:
+        self._address, self._ship = address, ship
         # Whoever reads answers must not wait for who writes questions.
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._numbers = itertools.count()
@@ -204,7 +204,7 @@ class _Attached:
         self._connection = Connection(ours.detach())
 
     def _begin(self, within_s: float) -> None:
-        self._connection.send(self._address)
+        self._connection.send((self._address, self._ship))
         try:
             if not self._connection.poll(within_s):
                 raise refusal(self._address, f"no answer within {within_s:g} s")
@@ -264,6 +264,18 @@ class _Attached:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _refuse_wrong(machines: Sequence[Machine], address: str) -> None:
+    """Refuse a cluster with machines that cannot work for this one."""
+    wrong = [(one.name, *one.problem) for one in machines if one.problem]
+    if not wrong:
+        return
+    told = [f"{name} {reason}" for name, reason, _ in wrong]
+    if any(mends for *_, mends in wrong):
+        told.append("--ship gives machines the dcgym of this one")
+    allowed = f"a cluster whose machines have what this one has; {'; '.join(told)}"
+    raise ConfigError("address", address, allowed)
 
 
 def _needs(spec: Work) -> tuple[str, int]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from dcgym._version import __version__
-from dcgym.errors import DcgymError
-from dcgym.native import build_digest
+from dcgym.errors import DcgymError, FeatureNotSupported
+from dcgym.native import MODULES, PROGRAMS, build_digest, not_loadable, program_path
 from dcgym.places import temporary_place
 from dcgym.reading import ARCHIVE, read_bytes
 from dcgym.suites.faults import CRASHED, LOG_FILE, NO_LIMITS, Limits, WorkFailed
@@ -35,6 +36,7 @@ __all__ = [
     "Files",
     "Installation",
     "Machine",
+    "Problem",
     "Wanted",
     "deliver",
     "do_work",
@@ -58,6 +60,8 @@ LAST_FILES = ("summary.json", TRAINING_FILE)
 Files: TypeAlias = dict[str, bytes]
 Wanted: TypeAlias = tuple[str, str | None, str, str]
 """An `Installation` for machines that may not have this class."""
+Problem: TypeAlias = tuple[str, bool]
+"""Why a machine cannot work for another one, and whether that one's dcgym would mend it."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Machine:
 
     name: str
     resources: dict[str, float]
-    problem: str | None
+    problem: Problem | None
 
 
 class Installation(NamedTuple):
@@ -130,31 +134,65 @@ class Delivery:
     kind: str | None = None
 
 
-def examiner() -> Callable[[Wanted, bool], str | None]:
-    """Return `examine_here` as a function that a machine without this package can call too."""
+def examiner(needed: Sequence[str] = ()) -> Callable[[Wanted, bool], Problem | None]:
+    """Return `examine_here` as a function that a machine without this package can call too.
+
+    Args:
+        needed: Packages that the machine must have, because it was given dcgym alone; none where
+            its own dcgym is meant.
+    """
 
     # Ray sends what is defined within a function as it is, and not by its name.
-    def examine(wanted: Wanted, emulates: bool) -> str | None:
+    def examine(wanted: Wanted, emulates: bool) -> Problem | None:
+        from importlib import metadata
+
+        missing = []
+        for name in needed:
+            try:
+                metadata.distribution(name)
+            except metadata.PackageNotFoundError:
+                missing.append(name)
+        if missing:
+            return f"misses {', '.join(missing)}, which dcgym needs", False
         try:
             from dcgym.suites.cluster_work import Installation, examine_here
         except ImportError as error:
-            return f"has no dcgym of this version ({error})"
+            if needed:
+                return f"cannot import the dcgym that it was given ({error})", False
+            return f"has no dcgym of this version ({error})", True
         return examine_here(Installation(*wanted), emulates)
 
     return examine
 
 
-def examine_here(wanted: Installation, emulates: bool) -> str | None:
+def examine_here(wanted: Installation, emulates: bool) -> Problem | None:
     """Return why this machine cannot work for another one; None where it can.
 
     Args:
         wanted: What the other machine has.
         emulates: Whether it is to run emulations.
     """
-    if differs := installation().differences(wanted):
-        return f"has {differs}"
-    if not emulates:
-        return None
+    own = installation()
+    if differs := own.differences(wanted):
+        return f"has {differs}", own.python == wanted.python
+    # Nothing but emulation needs libbpf and libmnl.
+    if reason := not_loadable(one for one in MODULES if emulates or one != "_native"):
+        return f"cannot load {reason}", False
+    _make_executable()
+    reason = _missing_for_emulation() if emulates else None
+    return None if reason is None else (f"offers emulations, but {reason}", False)
+
+
+def _make_executable() -> None:
+    """Make programs what they were: older versions of Ray (2.44) unpack them as plain files."""
+    for name in PROGRAMS:
+        with contextlib.suppress(FeatureNotSupported):
+            path = program_path(name)
+            if not os.access(path, os.X_OK):
+                path.chmod(0o755)
+
+
+def _missing_for_emulation() -> str | None:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "dcgym", "doctor", "--json"],
@@ -166,10 +204,8 @@ def examine_here(wanted: Installation, emulates: bool) -> str | None:
         found = json.loads(done.stdout)
         missing = [one["name"] for one in found["checks"] if one["required"] and not one["ok"]]
     except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
-        return f"offers emulations, but its 'dcgym doctor' fails ({type(error).__name__})"
-    if missing:
-        return f"offers emulations, but its 'dcgym doctor' misses {', '.join(missing)}"
-    return None
+        return f"its 'dcgym doctor' fails ({type(error).__name__})"
+    return f"its 'dcgym doctor' misses {', '.join(missing)}" if missing else None
 
 
 def work_here(spec: Work, checkpoint: Files, wanted: Wanted, limits: Limits) -> Delivery:
@@ -191,7 +227,7 @@ def do_work(spec: Work, checkpoint: Files, wanted: Wanted, limits: Limits = NO_L
     node = socket.gethostname()
     # It may have joined after the others were examined.
     if problem := examine_here(Installation(*wanted), False):
-        return Delivery(node, {}, problem)
+        return Delivery(node, {}, problem[0])
     try:
         with temporary_place("work") as place:
             return _work_in(place, spec, checkpoint, limits, node)

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from dcgym.errors import BackendError, DcgymError
+from dcgym.places import temporary_place
 from dcgym.policies.clusters import EMULATION, connect
 from dcgym.policies.trained import folder_of
 from dcgym.suites.cluster_work import (
@@ -26,6 +27,7 @@ from dcgym.suites.cluster_work import (
     DOCTOR_S,
     MACHINES,
     Machine,
+    Problem,
     Wanted,
     examiner,
     files_of,
@@ -33,6 +35,7 @@ from dcgym.suites.cluster_work import (
     work_here,
 )
 from dcgym.suites.faults import LOST, Limits, WorkFailed
+from dcgym.suites.wheels import required_packages, write_wheel
 from dcgym.suites.work import Work
 from dcgym.suites.worker import end_with_parent
 
@@ -54,14 +57,16 @@ class RayProcess:
     Args:
         ray: Ray, attached.
         connection: To who asks.
+        ships: Whether the machines were given the dcgym of this one.
     """
 
-    def __init__(self, ray: ModuleType, connection: Connection) -> None:
+    def __init__(self, ray: ModuleType, connection: Connection, ships: bool) -> None:
         self._ray, self._connection = ray, connection
+        self._needed = required_packages() if ships else []
         self._lock, self._sending = threading.Lock(), threading.Lock()
         # What is done now: its reference and the resource it takes, by the number of the question.
         self._pending: dict[int, tuple[Any, str]] = {}
-        self._problems: dict[tuple[str, bool], str | None] = {}
+        self._problems: dict[tuple[str, bool], Problem | None] = {}
         self._policies: dict[str, object] = {}
         self._lost_s: dict[str, float] = {}
         self._task = ray.remote(work_here)
@@ -135,7 +140,7 @@ class RayProcess:
         """Yield the machines that answer, each examined once; Ray may not know yet who is gone."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        task = self._ray.remote(examiner())
+        task = self._ray.remote(examiner(self._needed))
         nodes = {node["NodeID"]: node for node in self._alive()}
         keys = {
             node: (node, emulates and bool(known["Resources"].get(EMULATION)))
@@ -155,7 +160,9 @@ class RayProcess:
             try:
                 self._problems[key] = self._ray.get(reference, timeout=0)
             except self._ray.exceptions.RayTaskError as error:
-                self._problems[key] = f"cannot be asked ({_one_line(error)})"
+                self._problems[key] = f"cannot be asked ({_one_line(error)})", False
+            except self._ray.exceptions.RuntimeEnvSetupError as error:
+                self._problems[key] = f"cannot unpack dcgym ({_one_line(error)})", False
             except self._ray.exceptions.RayError:
                 continue
         for node, known in nodes.items():
@@ -203,18 +210,28 @@ def _one_line(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+def _ship(address: str) -> ModuleType:
+    """Attach to a cluster, and give its machines the dcgym of this one."""
+    with temporary_place("wheel") as place:
+        # Ray unpacks a zip itself. Of wheels it takes those with the same name for the same, and
+        # its machines need a pip.
+        wheel = write_wheel(place)
+        return connect(address, wheel.rename(wheel.with_suffix(".zip")))
+
+
 def main() -> None:
     """Attach, say so, and serve."""
     descriptor, parent = map(int, sys.argv[1:])
     end_with_parent(parent)
     connection = Connection(descriptor)
+    address, ships = connection.recv()
     try:
-        ray = connect(connection.recv())
+        ray = _ship(address) if ships else connect(address)
     except DcgymError as error:
         connection.send(error)
         return
     connection.send(None)
-    RayProcess(ray, connection).serve()
+    RayProcess(ray, connection, ships).serve()
     ray.shutdown()
     connection.close()
     # Ray's threads may outlive it.

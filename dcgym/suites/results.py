@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "COMMIT_FILE",
     "RUN_FILES",
     "SUITE_FILE",
     "TRAINING_FILE",
@@ -59,6 +60,8 @@ RUN_FILES = (STEPS_FILE, FLOWS_FILE, SUMMARY_FILE)
 """What a run leaves in its folder."""
 TRAINING_FILE = "training.json"
 """What a training leaves in its folder, beside the checkpoint."""
+COMMIT_FILE = "_commit"
+"""Names the commit that a wheel was made of, in the folder of the package; clones have none."""
 Records: TypeAlias = Sequence[Record]
 """Records of runs."""
 FlowColumns: TypeAlias = "pl.DataFrame | Mapping[str, npt.NDArray[np.generic]]"
@@ -278,6 +281,9 @@ def _packages() -> dict[str, str]:
 def git_commit() -> str | None:
     """Return the commit of this package, "-dirty" behind it where files differ; None if unknown."""
     root = Path(__file__).resolve().parent
+    # A clone around an unpacked wheel is another project's.
+    with contextlib.suppress(OSError):
+        return (root.parent / COMMIT_FILE).read_text("utf-8")
     try:
         done = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty"],

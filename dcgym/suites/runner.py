@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dcgym.backends.records import Record
-from dcgym.errors import BackendError
+from dcgym.errors import BackendError, ConfigError
 from dcgym.suites.checks import check_suite
 from dcgym.suites.faults import FailedRuns, Faults
 from dcgym.suites.fidelity import GOES_ON, require
@@ -45,6 +45,7 @@ def run_suite(
     require_fidelity: str = "invalid",
     address: str | None = None,
     faults: Faults | None = None,
+    ship: bool = False,
 ) -> list[Record]:
     """Run what is not finished yet, write results and report, and return all records.
 
@@ -57,6 +58,7 @@ def run_suite(
         require_fidelity: Worst fidelity that a run may have; worse ones are refused.
         address: Of a Ray cluster that runs it, as `ClusterWorkers` takes it; this machine if None.
         faults: Limits of a run, and whether failed ones run again; the usual ones if None.
+        ship: Whether the cluster's machines are given the dcgym of this one, and use no other.
 
     Raises:
         ConfigError: Something in the suite cannot run, the folder cannot be written, or the
@@ -66,7 +68,9 @@ def run_suite(
         BackendError: The fidelity of a run is worse than required, or no machine is left.
         KeyboardInterrupt: Somebody pressed Ctrl-C; it says what is done and how to go on.
     """
-    complete, refused = run_matrix(suite, out, require_fidelity, _write_bench, address, faults)
+    complete, refused = run_matrix(
+        suite, out, require_fidelity, _write_bench, address, faults, ship
+    )
     require([*complete, *refused], require_fidelity)
     return complete
 
@@ -78,6 +82,7 @@ def run_matrix(
     write: WriteResults,
     address: str | None = None,
     faults: Faults | None = None,
+    ship: bool = False,
 ) -> tuple[list[Record], list[Record]]:
     """Run what is not finished yet, and return the records of all runs.
 
@@ -89,6 +94,7 @@ def run_matrix(
             after a failure or Ctrl-C too.
         address: Of a Ray cluster that runs it, as `ClusterWorkers` takes it; this machine if None.
         faults: Limits of a run, and whether failed ones run again; the usual ones if None.
+        ship: Whether the cluster's machines are given the dcgym of this one, and use no other.
 
     Returns:
         The runs that are well enough, and those that are not.
@@ -106,7 +112,7 @@ def run_matrix(
     with (
         new_folder(out, "out", RESULTS) as out,
         progress_bars() as bars,
-        _workers(address) as workers,
+        _workers(address, ship) as workers,
     ):
         bench = Matrix(suite, out, workers, bars, require_fidelity, faults)
         bench.check_room()
@@ -171,13 +177,15 @@ def _command() -> str:
 
 
 @contextmanager
-def _workers(address: str | None) -> Iterator[WorkerPool]:
+def _workers(address: str | None, ship: bool) -> Iterator[WorkerPool]:
     workers: WorkerPool = Workers()
     if address is not None:
         # Ray is imported by those who ask for it.
         from dcgym.suites.cluster import ClusterWorkers
 
-        workers = ClusterWorkers(address)
+        workers = ClusterWorkers(address, ship)
+    elif ship:
+        raise ConfigError("ship", ship, "only with --address: a cluster's machines are given it")
     try:
         yield workers
     finally:

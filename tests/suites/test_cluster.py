@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import tempfile
@@ -35,6 +36,7 @@ from dcgym.suites.suite import Suite
 from tests.support.gates import GATE_FOLDER, alive, open_gate, waiting
 from tests.support.killed_sweeps import LOCAL, TAG, assert_same_results, sweep_here, workers_of
 from tests.support.ray_clusters import NODE, client_address, kill_head, ray_cluster
+from tests.support.source_tree import ROOT
 from tests.support.waiting import wait_for
 
 ENV = {
@@ -42,6 +44,7 @@ ENV = {
     "topology": "dumbbell",
     "traffic": "pairs-udp",
 }
+TIMES = ("duration_s", "finished")
 START_S = 400.0  # Ray on a busy machine.
 # Less than the gate stays closed, after which all would end by themselves.
 ORPHAN_S = 100.0
@@ -83,6 +86,19 @@ def test_an_unreachable_cluster_is_one_line_and_leaves_no_folder(
     assert not out.exists()
 
 
+def test_shipping_without_a_cluster_is_one_line_and_leaves_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", "--env", "LoadBalancing-v1", "--ship", "--out", str(out)])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "ship" in line
+    assert "--address" in line
+    assert not out.exists()
+
+
 def test_a_server_for_clients_that_does_not_start_is_asked_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +132,12 @@ def test_a_machine_with_another_version_does_nothing() -> None:
     delivery = do_work(spec, {}, tuple(wanted))
     assert (delivery.files, delivery.kind) == ({}, None)
     assert re.search(r"dcgym \S+ and not 0\.0\.0, native parts \w+ and not abc", delivery.failure)
+    # A wheel of another machine's dcgym mends it, where Python is the same.
+    assert [
+        found[1]
+        for changed in (wanted, wanted._replace(python="2.7"))
+        if (found := examine_here(changed, False)) is not None
+    ] == [True, False]
     # What one of the two does not know is not compared.
     unknown = installation()._replace(commit=None)
     assert not installation()._replace(commit="1").differences(unknown)
@@ -160,8 +182,13 @@ def cluster(gate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield cluster
 
 
-def run(chosen: Suite, out: Path, address: str) -> list[Record]:
-    return run_matrix(chosen, out, "invalid", lambda *_: None, address)[0]
+def run(chosen: Suite, out: Path, address: str | None, ship: bool = False) -> list[Record]:
+    return run_matrix(chosen, out, "invalid", lambda *_: None, address, ship=ship)[0]
+
+
+def kept(record: Record) -> Record:
+    """Return a record without the time that it took."""
+    return {name: value for name, value in record.items() if name not in TIMES}
 
 
 @pytest.mark.ray
@@ -220,7 +247,7 @@ def test_emulations_wait_for_each_other_and_killed_ones_are_failed_rows(
 ) -> None:
     with pytest.raises(ConfigError, match=r"ray start --resources=.*emulation"):
         run(suite(["1Mbit"]), tmp_path / "none", lasting_cluster.address)
-    lasting_cluster.add_node(**NODE, resources={"emulation": 1})
+    node = lasting_cluster.add_node(**NODE, resources={"emulation": 1})
     alone = {**ENV, "backend": "tests.support.gates:LonelyBackend"}
     assert len(run(suite(["1Mbit"], alone, 3), tmp_path / "out", lasting_cluster.address)) == 3
     # Each process of Ray's that has it is killed, the first one and each repeat.
@@ -229,14 +256,17 @@ def test_emulations_wait_for_each_other_and_killed_ones_are_failed_rows(
         run(suite(["1Mbit"], killing), tmp_path / "killed", lasting_cluster.address)
     [failure] = caught.value.failures
     assert failure.kind == LOST
+    lasting_cluster.remove_node(node)
     # Ray writes nothing here, whatever dies.
     assert "raylet" not in capfd.readouterr().out
 
 
 @pytest.mark.ray
 @pytest.mark.learning
-def test_nodes_with_another_dcgym_or_none_are_named(
+@pytest.mark.timeout(600)
+def test_nodes_with_another_dcgym_or_none_are_named_or_given_this_one(
     lasting_cluster: Any,
+    gate: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -245,15 +275,30 @@ def test_nodes_with_another_dcgym_or_none_are_named(
     (tmp_path / "other" / "dcgym" / "__init__.py").write_text("raise ImportError('not here')")
     # Ray's workers import from the folder that somebody calls in.
     monkeypatch.chdir(tmp_path)
-    node = lasting_cluster.add_node(**NODE, env_vars={"PYTHONPATH": str(tmp_path / "other")})
+    own = {"PYTHONPATH": f"{tmp_path / 'other'}{os.pathsep}{ROOT}", GATE_FOLDER: str(gate)}
+    # On one machine, one node would unpack what it is given over that of another.
+    place = {"runtime_env_dir_name": "given"}
+    node = lasting_cluster.add_node(**NODE, **place, resources={"emulation": 1}, env_vars=own)
     words = ["sweep", "--env", "LoadBalancing-v1", "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as ended:
         main([*words, "--address", lasting_cluster.address])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    lasting_cluster.remove_node(node)
     assert "has no dcgym of this version (not here)" in line
+    assert "--ship" in line
     assert not (tmp_path / "out").exists()
+    open_gate(gate)
+    loads = ["1Mbit", "2Mbit"]
+    given = run(suite(loads), tmp_path / "given", lasting_cluster.address, ship=True)
+    # No other node has the resource.
+    assert waiting(gate) == 2
+    here = run(suite(loads), tmp_path / "here", None)
+    assert [kept(record) for record in given] == [kept(record) for record in here]
+    # The twins run on both nodes, asked by a machine that is not of the cluster.
+    sweep_here(tmp_path / "twins", 4, 2, client_address(lasting_cluster), ship=True)
+    lasting_cluster.remove_node(node)
+    sweep_here(tmp_path / "twins-here", 4, 0)
+    assert_same_results(tmp_path / "twins", tmp_path / "twins-here")
 
 
 @pytest.mark.ray

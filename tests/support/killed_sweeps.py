@@ -57,7 +57,12 @@ def short_sweep(rows: int, jobs: int) -> Suite:
 
 
 def sweep_here(
-    out: Path, rows: int, jobs: int, address: str | None = None, retry_failed: bool = False
+    out: Path,
+    rows: int,
+    jobs: int,
+    address: str | None = None,
+    retry_failed: bool = False,
+    ship: bool = False,
 ) -> list[Record]:
     """Run what is missing of a sweep, write its table, and return its records.
 
@@ -67,9 +72,10 @@ def sweep_here(
         jobs: Runs side by side.
         address: Head of a cluster; None for this machine.
         retry_failed: Whether failed runs are run again.
+        ship: Whether the cluster is given the dcgym of this machine.
     """
     faults = Faults(retry_failed=retry_failed)
-    return run_matrix(short_sweep(rows, jobs), out, "invalid", _write, address, faults)[0]
+    return run_matrix(short_sweep(rows, jobs), out, "invalid", _write, address, faults, ship)[0]
 
 
 def start_driver(

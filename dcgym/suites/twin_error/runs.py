@@ -42,6 +42,7 @@ def run_comparison(
     compare: Compare,
     faults: Faults | None = None,
     address: str | None = None,
+    ship: bool = False,
 ) -> Comparison:
     """Run what is not finished yet, write results and report, and return what was found.
 
@@ -55,6 +56,7 @@ def run_comparison(
         compare: What is compared.
         faults: Limits of a run, and whether failed ones run again; the usual ones if None.
         address: Of a Ray cluster that runs it; this machine if None.
+        ship: Whether the cluster's machines are given the dcgym of this one, and use no other.
 
     Raises:
         ConfigError: Something in the suite cannot run, the folder cannot be written, or the cluster
@@ -68,7 +70,7 @@ def run_comparison(
         if _can_compare(records):
             write_comparison(folder, compare(folder, records, required))
 
-    complete, refused = run_matrix(suite, out, required, write, address, faults)
+    complete, refused = run_matrix(suite, out, required, write, address, faults, ship)
     return compare(out, _in_order(suite, [*complete, *refused]), required)
 
 
