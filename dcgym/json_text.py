@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 
 from dcgym.units import as_python
@@ -30,7 +31,10 @@ def measured(numbers: Mapping[str, object]) -> dict[str, object]:
     Args:
         numbers: Values by name.
     """
-    return {name: math.nan if value is None else value for name, value in numbers.items()}
+    # Records of many runs share their names.
+    return {
+        sys.intern(name): math.nan if value is None else value for name, value in numbers.items()
+    }
 
 
 def _writable(value: object) -> object:

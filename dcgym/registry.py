@@ -10,6 +10,7 @@ that a name is not found, or that names are listed::
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import re
 import sys
@@ -19,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from dcgym.config import check_name
 from dcgym.errors import ConfigError, suggest
 
-__all__ = ["PLUGIN_GROUP", "REGISTRIES", "Registry", "load_plugins"]
+__all__ = ["PLUGIN_GROUP", "REGISTRIES", "Registry", "find_plugins", "load_plugins"]
 
 PLUGIN_GROUP = "dcgym.plugins"
 
@@ -166,12 +167,11 @@ def load_plugins() -> None:
     """
     places = tuple(sys.path)
     if _scanned == [places]:
-        # Reading the metadata of every installed package takes tens of milliseconds.
         return
     if _is_importing():
         return
     _scanned[:] = [places]
-    for point in importlib.metadata.entry_points(group=PLUGIN_GROUP):
+    for point in find_plugins(places):
         if point.value in _loaded:
             continue
         # Before the import: a plug-in may look up names itself.
@@ -181,6 +181,18 @@ def load_plugins() -> None:
         except Exception as error:
             reason = f"a module that can be imported ({type(error).__name__}: {error})"
             raise ConfigError(f"plug-in {point.name}", point.value, reason) from error
+
+
+@functools.cache
+def find_plugins(places: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
+    """Return what installed packages name as plug-ins; nothing of theirs is imported.
+
+    It reads the metadata of every package, which takes tens of milliseconds.
+
+    Args:
+        places: Where packages are looked for, as `sys.path` has them.
+    """
+    return tuple(importlib.metadata.entry_points(group=PLUGIN_GROUP))
 
 
 def _is_importing() -> bool:

@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -29,6 +29,7 @@ __all__ = [
     "real_path",
     "remove_partial_files",
     "write_file",
+    "write_files",
     "write_table",
 ]
 
@@ -266,6 +267,31 @@ def write_table(path: str | Path, field: str, table: pl.DataFrame) -> None:
             raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error)) from error
 
     write_file(path, field, write)
+
+
+def write_files(folder: Path, field: str, files: Mapping[str, bytes], last: Sequence[str]) -> None:
+    """Write files into a folder; those that say that it is complete come last, in one step each.
+
+    Args:
+        folder: The folder; made if it is missing.
+        field: Name of the field in the error message.
+        files: Content by relative path.
+        last: Names of those that come last.
+
+    Raises:
+        ConfigError: One cannot be written.
+    """
+    with _told(folder, field, _FOLDER):
+        for parent in {(folder / name).parent for name in files}:
+            make_folder(parent)
+    for name in sorted(files, key=lambda name: name in last):
+        # Nobody reads a new file before the last ones are there.
+        with _told(folder / name, field, _FILE):
+            if name not in last and not os.path.lexists(folder / name):
+                with open(folder / name, "xb") as file:
+                    file.write(files[name])
+                continue
+        write_file(folder / name, field, files[name])
 
 
 def open_output(path: Path, field: str) -> BinaryIO:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from dcgym.backends.records import Record
 from dcgym.suites.progress import Bars, clock
@@ -38,19 +38,19 @@ class Batch:
         self._values: dict[str, dict[tuple[str, int], float]] = {}
         self._begun_s, self._ranked_s, self._ranking = time.monotonic(), -math.inf, ""
 
-    def begin(self, total: int, finished: list[Record], failed: int) -> None:
+    def begin(self, total: int, ended: Iterable[Record | None]) -> None:
         """Begin with what was done before.
 
         Args:
             total: Number of runs.
-            finished: Records of the runs that were finished before.
-            failed: Number of runs that failed before, and are not repeated.
+            ended: Records of the runs that were finished before; None for each that failed and is
+                not repeated.
         """
         with self._lock:
-            self._total, self._done, self._failed = total, len(finished), failed
+            self._total, self._done, self._failed = total, 0, 0
+            for record in ended:
+                self._count(record)
             self._ended_here, self._begun_s = 0, time.monotonic()
-            for record in finished:
-                self._take(record)
             self._show(0.0)
 
     def follow(self, name: str, is_run: bool = True) -> Callable[[float, str], None]:
@@ -87,11 +87,7 @@ class Batch:
         with self._lock:
             self._running.pop(name, None)
             self._ended_here += 1
-            if record is None:
-                self._failed += 1
-            else:
-                self._done += 1
-                self._take(record)
+            self._count(record)
             self._show()
 
     def fail(self, count: int) -> None:
@@ -124,8 +120,12 @@ class Batch:
         ]
         return (", ".join(told), *filter(None, [self._ranking]))
 
-    def _take(self, record: Record) -> None:
-        """Keep what a run counts for in the ranking."""
+    def _count(self, record: Record | None) -> None:
+        """Count a run, and keep what it counts for in the ranking; None where it failed."""
+        if record is None:
+            self._failed += 1
+            return
+        self._done += 1
         if self._column is None:
             self._column = layout_of([record]).main
         if self._column is not None:

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import Any
 from dcgym.errors import BackendError, ConfigError
 from dcgym.policies.clusters import ATTACH_S, CLIENT, EMULATION, check_cluster, refusal
 from dcgym.suites.checks import capabilities_of
-from dcgym.suites.cluster_work import CANCEL, DO, MACHINES, Delivery, Machine, deliver
+from dcgym.suites.cluster_work import CANCEL, DO, LAST_FILES, MACHINES, Delivery, Machine
 from dcgym.suites.faults import NO_LIMITS, Limits, WorkFailed
 from dcgym.suites.results import TRAINING_FILE, write_json
 from dcgym.suites.rollout import Progress
@@ -34,6 +34,7 @@ from dcgym.suites.spec import RunSpec, TrainingSpec
 from dcgym.suites.suite import Suite
 from dcgym.suites.work import Work
 from dcgym.suites.workers import STOP_GRACE_S
+from dcgym.writing import write_files
 
 __all__ = ["ClusterWorkers"]
 
@@ -68,7 +69,7 @@ class ClusterWorkers:
         self._address = address
         self._attached = _Attached(address, ship)
 
-    def room(self, work: Sequence[Work], suite: Suite) -> int:
+    def room(self, work: Iterable[Work], suite: Suite) -> int:
         """Return how many of some pieces of work the cluster can do at the same time.
 
         Args:
@@ -290,7 +291,7 @@ def _take(delivery: Delivery, spec: Work, log: Path) -> None:
     folder = log.parent
     files = dict(delivery.files)
     summary = files.pop(TRAINING_FILE, None)
-    deliver(files, folder)
+    write_files(folder, "out", files, LAST_FILES)
     if delivery.kind is not None:
         raise WorkFailed(f"{delivery.failure} (on {delivery.node})", delivery.kind)
     if delivery.failure is not None:

@@ -9,8 +9,9 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -19,18 +20,19 @@ from dcgym.errors import DcgymError, FeatureNotSupported
 from dcgym.native import MODULES, PROGRAMS, build_digest, not_loadable, program_path
 from dcgym.places import temporary_place
 from dcgym.reading import ARCHIVE, read_bytes
-from dcgym.suites.faults import CRASHED, LOG_FILE, NO_LIMITS, Limits, WorkFailed
+from dcgym.suites.faults import CRASHED, LOG_FILE, Limits, WorkFailed
 from dcgym.suites.results import TRAINING_FILE, git_commit
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.work import Work
 from dcgym.suites.worker import end_with_parent
 from dcgym.suites.workers import Workers
-from dcgym.writing import make_folder, write_file
+from dcgym.writing import write_files
 
 __all__ = [
     "CANCEL",
     "DO",
     "DOCTOR_S",
+    "LAST_FILES",
     "MACHINES",
     "Delivery",
     "Files",
@@ -38,7 +40,6 @@ __all__ = [
     "Machine",
     "Problem",
     "Wanted",
-    "deliver",
     "do_work",
     "examine_here",
     "examiner",
@@ -56,6 +57,7 @@ DO, MACHINES, CANCEL = "do", "machines", "cancel"
 # What a training goes on from is large, and suites train in one go.
 LEFT_OUT = "state"
 LAST_FILES = ("summary.json", TRAINING_FILE)
+"""What says that a folder of results is complete."""
 
 Files: TypeAlias = dict[str, bytes]
 Wanted: TypeAlias = tuple[str, str | None, str, str]
@@ -183,6 +185,12 @@ def examine_here(wanted: Installation, emulates: bool) -> Problem | None:
     return None if reason is None else (f"offers emulations, but {reason}", False)
 
 
+@cache
+def _examine_once(wanted: Installation) -> Problem | None:
+    # What this process has imported, it keeps.
+    return examine_here(wanted, False)
+
+
 def _make_executable() -> None:
     """Make programs what they were: older versions of Ray (2.44) unpack them as plain files."""
     for name in PROGRAMS:
@@ -212,10 +220,18 @@ def work_here(spec: Work, checkpoint: Files, wanted: Wanted, limits: Limits) -> 
     """Do a piece of work as a task of Ray's; its arguments are those of `do_work`."""
     # Ray's process that has a task outlives the node when the head is lost, and with it the work.
     end_with_parent(os.getppid())
-    return do_work(spec, checkpoint, wanted, limits)
+    return do_work(spec, checkpoint, wanted, limits, _lasting_workers())
 
 
-def do_work(spec: Work, checkpoint: Files, wanted: Wanted, limits: Limits = NO_LIMITS) -> Delivery:
+@cache
+def _lasting_workers() -> Workers:
+    """Return what starts the workers of all tasks that this process has; it ends with it."""
+    return Workers()
+
+
+def do_work(
+    spec: Work, checkpoint: Files, wanted: Wanted, limits: Limits, workers: Workers
+) -> Delivery:
     """Do a piece of work on this machine, and return its files.
 
     Args:
@@ -223,32 +239,36 @@ def do_work(spec: Work, checkpoint: Files, wanted: Wanted, limits: Limits = NO_L
         checkpoint: Files of the policy that acts; empty where it was not trained.
         wanted: What of dcgym the machine has that asks for it.
         limits: What it may take.
+        workers: What starts a worker.
     """
     node = socket.gethostname()
     # It may have joined after the others were examined.
-    if problem := examine_here(Installation(*wanted), False):
+    if problem := _examine_once(Installation(*wanted)):
         return Delivery(node, {}, problem[0])
     try:
         with temporary_place("work") as place:
-            return _work_in(place, spec, checkpoint, limits, node)
+            return Delivery(node, *_work_in(place, spec, checkpoint, limits, workers))
     except OSError as error:
         return Delivery(node, {}, str(error), CRASHED)
 
 
-def _work_in(place: Path, spec: Work, checkpoint: Files, limits: Limits, node: str) -> Delivery:
+def _work_in(
+    place: Path, spec: Work, checkpoint: Files, limits: Limits, workers: Workers
+) -> tuple[Files, str | None, str | None]:
+    """Do a piece of work in a folder; return its files, and what went wrong with its kind."""
     folder = place / Path(spec.folder or "").name
     if isinstance(spec, RunSpec) and checkpoint:
-        deliver(checkpoint, place / "policy")
+        write_files(place / "policy", "out", checkpoint, ())
         spec = replace(spec, checkpoint=str(place / "policy"))
     failure, kind = None, None
     try:
         work = replace(spec, folder=str(folder))
-        Workers().run(work, folder / LOG_FILE, lambda *_: None, limits)
+        workers.run(work, folder / LOG_FILE, lambda *_: None, limits)
     except WorkFailed as error:
         failure, kind = error.fact, error.kind
     except (DcgymError, OSError) as error:
         failure, kind = str(error), CRASHED
-    return Delivery(node, files_of(folder), failure, kind)
+    return files_of(folder), failure, kind
 
 
 def files_of(folder: Path) -> Files:
@@ -263,16 +283,3 @@ def files_of(folder: Path) -> Files:
         for path, name in paths.items()
         if path.is_file() and LEFT_OUT not in name.parts[:-1]
     }
-
-
-def deliver(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write files into a folder; what says that it is complete comes last.
-
-    Args:
-        files: Content by relative path.
-        folder: The folder; made if it is missing.
-    """
-    for name in sorted(files, key=lambda name: name in LAST_FILES):
-        path = folder / name
-        make_folder(path.parent)
-        write_file(path, "out", files[name])

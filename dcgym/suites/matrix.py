@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from dcgym.backends.records import FIDELITIES, Record
 from dcgym.config import check_in
@@ -40,16 +42,21 @@ from dcgym.suites.results import (
     run_name,
 )
 from dcgym.suites.rollout import Progress as Follow
+from dcgym.suites.side_by_side import work_off
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_to_dict
 from dcgym.suites.suite import Case, Suite
 from dcgym.suites.work import Work, perform
 from dcgym.suites.workers import WorkerPool
 from dcgym.writing import open_output, prepare_folder, real_path
 
-__all__ = ["Matrix", "Run"]
+__all__ = ["Matrix", "Results", "Run"]
 
 TRAININGS_SIDE_BY_SIDE = 2
 """Of learners whose environments do not wait for real time."""
+
+MOST_KEPT = 1024
+# What is large in a record, and often that of the record before: it is held once.
+SHARED = ("config", "fidelity", "machine", "training")
 
 # Part of what tells one run from another. It rises where a metric of equal settings gets another
 # meaning, so that a suite which goes on in a folder of before does not mix both.
@@ -79,6 +86,20 @@ class Run:
         return run_name(self.case, self.policy, self.seed)
 
 
+class Results(NamedTuple):
+    """What has come of a suite's runs.
+
+    Attributes:
+        complete: Records of the finished runs.
+        refused: Records of those whose fidelity is worse than required.
+        failed: A failure for each run that failed; that of its training where this failed.
+    """
+
+    complete: list[Record]
+    refused: list[Record]
+    failed: list[Failure]
+
+
 class Matrix:
     """One pass over the matrix; what is finished and what failed, the folder holds.
 
@@ -106,6 +127,8 @@ class Matrix:
         self._suite, self._out = suite, real_path(out, "out")
         self._workers, self._batch = workers, Batch(bars)
         self._faults = Faults() if faults is None else faults
+        # A run is asked for several times in a row.
+        self._untrained = lru_cache(MOST_KEPT)(self._told)
         self._required = check_in("require_fidelity", require_fidelity, FIDELITIES)
 
     def check_room(self) -> None:
@@ -116,10 +139,10 @@ class Matrix:
         """
         if not self._workers.is_remote:
             return
-        todo = [run for run in self.runs() if self.finished(run) is None]
-        trained = [self.training(run) for run in todo if self._is_trained_here(run)]
+        todo = _alike(run for run in self.runs() if self.finished(run) is None)
+        trained = (self.training(run) for run in todo if self._is_trained_here(run))
         if todo:
-            self._workers.room([*map(self.spec, todo), *trained], self._suite)
+            self._workers.room(chain(map(self.spec, todo), trained), self._suite)
 
     def run_all(self) -> None:
         """Run what is not finished: policies as they are, then trainings and what they are for.
@@ -142,11 +165,8 @@ class Matrix:
         self._batch.close()
 
     def _run_all_of(self, runs: list[Run]) -> None:
-        found = [(run, self.finished(run)) for run in runs]
-        missing = [run for run, record in found if record is None]
-        todo = [run for run in missing if self.failure(run) is None]
-        finished = [record for _, record in found if record is not None]
-        self._batch.begin(len(runs), finished, len(missing) - len(todo))
+        todo: list[Run] = []
+        self._batch.begin(len(runs), self._ended(runs, todo))
         self._run_episodes([run for run in todo if not self._is_trained_here(run)])
         learned = [run for run in todo if self._is_trained_here(run)]
         self._train_for(learned)
@@ -154,10 +174,31 @@ class Matrix:
         self._batch.fail(len(learned) - len(ready))
         self._run_episodes(ready)
 
-    def failed(self) -> list[Failure]:
-        """Return a failure for each run that failed; that of its training where this failed."""
-        found = [self.failure(run) for run in self.runs()]
-        return [failure for failure in found if failure is not None]
+    def _ended(self, runs: list[Run], todo: list[Run]) -> Iterator[Record | None]:
+        """Yield the records of finished runs, None for failed ones, and keep what is left to do."""
+        for run in runs:
+            record = self.finished(run)
+            if record is None and self.failure(run) is None:
+                todo.append(run)
+            else:
+                yield record
+
+    def results(self) -> Results:
+        """Read what has come of all runs."""
+        results = Results([], [], [])
+        last: Record = {}
+        for run in self.runs():
+            if (record := self.finished(run, "invalid")) is not None:
+                # Equal texts, as True equals 1 and is another value.
+                for name in {*SHARED} & {*last} & {*record}:
+                    if repr(last[name]) == repr(record[name]):
+                        record[name] = last[name]
+                last = record
+                is_enough = is_as_good_as(record, self._required)
+                (results.complete if is_enough else results.refused).append(record)
+            elif (failure := self.failure(run)) is not None:
+                results.failed.append(failure)
+        return results
 
     def failure(self, run: Run) -> Failure | None:
         """Return how a run failed with these settings; None where it did not.
@@ -169,19 +210,6 @@ class Matrix:
             return None
         spec: Work = self.training(run) if self._waits(run) else self.spec(run)
         return read_failure(Path(spec.folder or ""), spec.key)
-
-    def complete(self, fidelity: str | None = None) -> list[Record]:
-        """Return the records of all finished runs.
-
-        Args:
-            fidelity: Worst one to return; None for the required one.
-        """
-        records = [self.finished(run, fidelity) for run in self.runs()]
-        return [record for record in records if record is not None]
-
-    def refused(self) -> list[Record]:
-        """Return the records of the runs whose fidelity is worse than required."""
-        return [r for r in self.complete("invalid") if not is_as_good_as(r, self._required)]
 
     def runs(self) -> list[Run]:
         """List the runs: all policies of a seed before the next seed."""
@@ -231,9 +259,12 @@ class Matrix:
         Args:
             run: The run.
         """
+        if self._is_trained_here(run):
+            return self._told(run, self._trained(self.training(run)))
+        return self._untrained(run)
+
+    def _told(self, run: Run, training: Record | None = None) -> RunSpec:
         suite, case = self._suite, self._suite.case(run.case)
-        is_trained = self._is_trained_here(run)
-        training = self._trained(self.training(run)) if is_trained else None
         given = suite.checkpoints.get(run.policy)
         episode_s = suite.episode_s if case.episode_s is None else case.episode_s
         spec = RunSpec(
@@ -276,8 +307,8 @@ class Matrix:
 
     def _run_episodes(self, runs: list[Run]) -> None:
         if runs:
-            jobs = self._workers.room([self.spec(run) for run in runs], self._suite)
-            self._side_by_side(jobs, [partial(self._episode, run) for run in runs])
+            jobs = self._workers.room(map(self.spec, _alike(runs)), self._suite)
+            work_off((partial(self._episode, run) for run in runs), jobs)
 
     def _train_for(self, runs: list[Run]) -> None:
         """Train what these runs need, unless a checkpoint for these settings exists."""
@@ -289,19 +320,7 @@ class Matrix:
         if not self._workers.is_remote:
             waits = any(capabilities_of(spec.env).real_time for spec in todo)
             jobs = min(jobs, 1 if waits else TRAININGS_SIDE_BY_SIDE)
-        self._side_by_side(jobs, [partial(self._train, spec) for spec in todo])
-
-    def _side_by_side(self, jobs: int, work: list[Callable[[], None]]) -> None:
-        if jobs == 0:
-            for one in work:
-                one()
-            return
-        pool = ThreadPoolExecutor(jobs)
-        try:
-            _wait_for_all([pool.submit(one) for one in work])
-        finally:
-            # After Ctrl-C the threads are still waiting for their workers.
-            pool.shutdown(wait=False, cancel_futures=True)
+        work_off((partial(self._train, spec) for spec in todo), jobs)
 
     def _train(self, spec: TrainingSpec) -> None:
         name = f"train {Path(spec.folder).name}"
@@ -322,10 +341,11 @@ class Matrix:
         folder = Path(spec.folder or "")
         # A machine of a cluster writes into a folder of its own first.
         left = RUN_FILES if isinstance(spec, RunSpec) else (TRAINING_FILE,)
-        prepare_folder(folder, "out", (LOG_FILE, FAILURE_FILE, *left))
-        forget_failure(folder)
-        # What says "complete" is of an earlier attempt, or of other settings.
-        (folder / left[-1]).unlink(missing_ok=True)
+        if os.path.lexists(folder):
+            prepare_folder(folder, "out", (LOG_FILE, FAILURE_FILE, *left))
+            forget_failure(folder)
+            # What says "complete" is of an earlier attempt, or of other settings.
+            (folder / left[-1]).unlink(missing_ok=True)
         started_s = time.monotonic()
         try:
             if self._suite.jobs == 0 and not self._workers.is_remote:
@@ -352,18 +372,9 @@ class Matrix:
         return summary if summary is not None and summary.get("key") == spec.key else None
 
 
-def _wait_for_all(futures: list[Future[None]]) -> None:
-    """Wait for all, and raise the first failure at the end, so that the others finish."""
-    failures = []
-    pending = set(futures)
-    while pending:
-        done, pending = wait(pending, return_when=FIRST_EXCEPTION)
-        failures += [error for future in done if (error := future.exception()) is not None]
-        # What runs on could not be written either.
-        if full := [error for error in failures if is_full(error)]:
-            raise full[0]
-    if failures:
-        raise failures[0]
+def _alike(runs: Iterable[Run]) -> list[Run]:
+    """Return a run of each policy in each case: others need the same of a machine."""
+    return list({(run.case, run.policy): run for run in runs}.values())
 
 
 def _perform_here(spec: Work, log: Path, follow: Follow) -> None:

@@ -70,6 +70,8 @@ class RayProcess:
         self._policies: dict[str, object] = {}
         self._lost_s: dict[str, float] = {}
         self._task = ray.remote(work_here)
+        # With what it needs, which takes time to be put together.
+        self._tasks: dict[tuple[str, int], Any] = {}
         self._wanted: Wanted = (*installation(),)
 
     def serve(self) -> None:
@@ -104,9 +106,11 @@ class RayProcess:
         self, number: int, spec: Work, needs: tuple[str, int], policy: str | None, limits: Limits
     ) -> None:
         name, count = needs
-        cpus, others = (count, {}) if name == "CPU" else (0, {name: count})
-        task = self._task.options(num_cpus=cpus, resources=others, max_retries=REPEATS)
-        reference = task.remote(spec, self._files(policy), self._wanted, limits)
+        if needs not in self._tasks:
+            cpus, others = (count, {}) if name == "CPU" else (0, {name: count})
+            told = self._task.options(num_cpus=cpus, resources=others, max_retries=REPEATS)
+            self._tasks[needs] = told
+        reference = self._tasks[needs].remote(spec, self._files(policy), self._wanted, limits)
         with self._lock:
             self._pending[number] = reference, name
         reference.future().add_done_callback(lambda future: self._end(number, future))

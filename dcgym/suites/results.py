@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 LONGEST_RUN_NAME = 240
+ROWS = 1000
+"""Rows that become columns at a time."""
 SUITE_FILE = "suite.json"
 """What was run, in the folder of its results."""
 STEPS_FILE, FLOWS_FILE, SUMMARY_FILE = "steps.parquet", "flows.parquet", "summary.json"
@@ -223,8 +225,18 @@ def write_results(folder: Path, records: Records) -> Path:
 
     path = folder / "results.parquet"
     swept = _swept_columns(records)
-    rows = [{**_row(record), **values} for record, values in zip(records, swept, strict=True)]
-    write_table(path, "out", pl.DataFrame(rows, infer_schema_length=None))
+    # Rows take ten times the memory of columns.
+    tables = [
+        pl.DataFrame(
+            [
+                {**_row(records[at]), **swept[at]}
+                for at in range(start, min(start + ROWS, len(records)))
+            ],
+            infer_schema_length=None,
+        )
+        for start in range(0, len(records), ROWS)
+    ]
+    write_table(path, "out", pl.concat(tables, how="diagonal_relaxed"))
     return path
 
 

@@ -124,29 +124,28 @@ def run_matrix(
 def _run_and_write(
     bench: Matrix, workers: WorkerPool, out: Path, write: WriteResults
 ) -> tuple[list[Record], list[Record]]:
+    is_stopped = False
     try:
         bench.run_all()
     except BackendError as error:
         error.advice = GOES_ON
         raise
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_left(bench)) from None
+        is_stopped = True
     finally:
         # After Ctrl-C no run goes on while the report is written.
         workers.stop()
-        complete, refused = bench.complete(), bench.refused()
+        complete, refused, failed = bench.results()
         if complete or refused:
             write(out, complete, refused)
-    if failures := bench.failed():
-        raise FailedRuns(f"{len(failures)} of {len(bench.runs())} runs failed", failures)
+    total = len(bench.runs())
+    if is_stopped:
+        and_failed = f", {len(failed)} failed" if failed else ""
+        done = f"{len(complete)} of {total} runs done{and_failed}"
+        raise KeyboardInterrupt(f"{done}; to go on: {_command()}")
+    if failed:
+        raise FailedRuns(f"{len(failed)} of {total} runs failed", failed)
     return complete, refused
-
-
-def _left(bench: Matrix) -> str:
-    """Say how far a batch came, and how it goes on."""
-    done, failed, total = len(bench.complete()), len(bench.failed()), len(bench.runs())
-    and_failed = f", {failed} failed" if failed else ""
-    return f"{done} of {total} runs done{and_failed}; to go on: {_command()}"
 
 
 def _write_bench(out: Path, complete: Records, refused: Records) -> None:
@@ -165,7 +164,7 @@ def finished_records(suite: Suite, out: Path, require_fidelity: str = "invalid")
         out: Folder of the results.
         require_fidelity: Worst fidelity of a run that is returned.
     """
-    return Matrix(suite, out, Workers(), progress_bars(), require_fidelity).complete()
+    return Matrix(suite, out, Workers(), progress_bars(), require_fidelity).results().complete
 
 
 def _command() -> str:

@@ -257,10 +257,13 @@ class Suite:
         Raises:
             ConfigError: There is no such case.
         """
-        for case in self.cases:
-            if case.name == name:
-                return case
-        raise ConfigError("case", name, list(self.case_names))
+        if name not in self._cases:
+            raise ConfigError("case", name, list(self.case_names))
+        return self._cases[name]
+
+    @cached_property
+    def _cases(self) -> dict[str, Case]:
+        return {case.name: case for case in reversed(self.cases)}
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -11,12 +11,30 @@ from dcgym.suites.rollout import Progress, run_episode
 from dcgym.suites.spec import RunSpec, TrainingSpec, spec_from_dict, spec_to_dict
 from dcgym.suites.training import train_policy
 
-__all__ = ["FULL_STATUS", "Work", "from_request", "perform", "request"]
+__all__ = [
+    "ENDED",
+    "FULL_STATUS",
+    "MARK",
+    "NO_MARK",
+    "Work",
+    "from_request",
+    "perform",
+    "request",
+]
 
 Work: TypeAlias = RunSpec | TrainingSpec
 
 FULL_STATUS = errno.ENOSPC
 """Status of a worker that found no room on the disk."""
+
+MARK = "DCGYM_WORK"
+"""Variable of the environment by which all processes of a piece of work are known, whatever session
+and parent they have."""
+NO_MARK = "0" * 16
+"""Its value, always of this length, for the process that workers are forked from."""
+
+ENDED = "dcgym-ended"
+"""What the last line about a worker begins with; its status follows."""
 
 RUN, TRAINING = "run", "training"
 
@@ -37,15 +55,14 @@ def perform(spec: Work, progress: Progress) -> None:
         train_policy(spec, progress)
 
 
-def request(spec: Work, parent: int) -> str:
+def request(spec: Work) -> str:
     """Return what a worker reads.
 
     Args:
         spec: A run or a training.
-        parent: Process id of who starts the worker.
     """
     kind = RUN if isinstance(spec, RunSpec) else TRAINING
-    return json.dumps({"kind": kind, "spec": spec_to_dict(spec), "parent": parent}, default=str)
+    return json.dumps({"kind": kind, "spec": spec_to_dict(spec)}, default=str)
 
 
 def from_request(read: Record) -> Work:

@@ -1,27 +1,27 @@
-"""What a worker process of a suite does: one run or one training, told on its standard input.
+"""What a worker of a suite does: one run or one training, told on its standard input.
 
-``python -m dcgym.suites.worker`` reads a request (`dcgym.suites.work`) as JSON, reports progress as
-lines on standard output, and ends with its parent. What other packages add is known here where an
-entry point names it (`dcgym.registry`).
+It reports progress as lines on standard output, and ends with its parent. What other packages add
+is known here where an entry point names it (`dcgym.registry`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import io
 import json
 import os
 import signal
 import sys
+import time
 
 from dcgym.errors import BackendError, DcgymError
 from dcgym.suites.faults import is_full
-from dcgym.suites.work import FULL_STATUS, from_request, perform
+from dcgym.suites.work import FULL_STATUS, Work, from_request, perform
 
-__all__ = ["end_with_parent", "main"]
+__all__ = ["end_with_parent", "work"]
 
 PR_SET_PDEATHSIG = 1
+QUIET_S = 0.5
 
 
 def end_with_parent(parent: int) -> None:
@@ -39,30 +39,29 @@ def end_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def main() -> None:
-    """Read a request, do it, and end."""
-    # What it reports is read as UTF-8, whatever the locale.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    read = json.load(sys.stdin)
-    end_with_parent(read["parent"])
+def work() -> Work:
+    """Read a request as JSON, do it, and return it; end the process where it fails."""
     try:
-        perform(from_request(read), _report)
+        spec = from_request(json.load(sys.stdin))
+        perform(spec, _Reports())
     except (DcgymError, OSError) as error:
         # A log on a full disk takes nothing any more.
         with contextlib.suppress(OSError):
             # What can be done about it is not for this process to say.
             print(error.fact if isinstance(error, BackendError) else error, file=sys.stderr)
         sys.exit(FULL_STATUS if is_full(error) else 1)
-    # Learning libraries leave threads behind that would hold the process for seconds.
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    return spec
 
 
-def _report(fraction: float, note: str = "") -> None:
-    print(f"progress {fraction:.4f} {note}", flush=True)
+class _Reports:
+    """Says how far it is, but not more often than anybody reads."""
 
+    _note, _said_s = "", 0.0
 
-if __name__ == "__main__":
-    main()
+    def __call__(self, fraction: float, note: str = "") -> None:
+        now_s = time.monotonic()
+        if note != self._note or now_s - self._said_s >= QUIET_S:
+            self._note, self._said_s = note, now_s
+            print(f"progress {fraction:.4f} {note}", flush=True)

@@ -9,8 +9,8 @@ reach of their max-min fair share. Congestion controls in BPF: what an ACK costs
 agent for each flow. Emulator: build, reset in place, close. HTTP servers and clients. Balancer: new
 flows and packets by rule, messages of servers, the choice of a device, reports, run in place and
 really forwarded. Switch: decisions by path rule, and as a mux. Then the twins, alone and through
-their environments: ``--page`` writes these figures where the documentation has them. Last placement
-of VIPs: steps, whole assignments, Rubik's program.
+their environments, and batches of runs: ``--page`` writes these figures where the documentation has
+them. Last placement of VIPs: steps, whole assignments, Rubik's program.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -34,6 +34,7 @@ from experiments.speed.balancer import measure_feature_reads, measure_new_flows,
 from experiments.speed.balancer_devices import measure_device_choices, measure_device_reports
 from experiments.speed.balancer_forwarding import measure_forwarding
 from experiments.speed.balancer_messages import measure_messages, measure_told_flows
+from experiments.speed.batches import measure_batches
 from experiments.speed.environments import (
     measure_deadlines,
     measure_life,
@@ -66,8 +67,8 @@ from experiments.speed.traffic import (
 
 __all__ = ["main"]
 
-PARTS = ("emulation", "twins", "placement")
-PAGE = Path(__file__).parents[2] / "docs" / "results" / "twin_speed.md"
+PARTS = ("emulation", "twins", "batches", "placement")
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 # Beside ns-3, which has to be installed by hand: only when it is asked for.
 NS3 = "ns3"
 # In the order of the tables.
@@ -106,18 +107,36 @@ TWIN_TITLES = {
     "device_twin": f"256 servers with two accelerators each, {DEVICES_PER_S:,} requests a second",
     "memory": "Memory",
 }
+BATCH_TITLES = {
+    "batch_costs": "A short run: what the batch adds",
+    "batch_busy": "Runs of a second",
+    "batch_limits": "A thousand cores, by these figures",
+    "batch_memory": "Memory of the driver",
+}
 # Rate of the links, and the seconds after which CUBIC's windows have grown: 400 KB of queue are a
 # round trip of 160 ms at 20 Mbit/s, twice, where data waits behind and acknowledgements ahead.
 STRIDES = (("20Mbit", 15.0), ("50Mbit", 4.0), ("100Mbit", 2.0))
 LARGE = {"name": "dumbbell", "hosts": 1024, "rate": "100Gbit", "queue": "64MB"}
 
 INTRODUCTION = """\
-`python -m experiments.speed twins --page` wrote this page, on {machine}.
+`python -m experiments.speed {part} --page` wrote this page, on {machine}.
 It is a virtual machine, whose speed changes by half within minutes: figures tell rough differences.
-
+"""
+ABOUT_TWINS = """\
 Figures are in CPU time of one core, those of several threads by the clock on the wall. Steps a
 second are those of an episode with its reset: `LoadBalancing-v1` simulates 30 s before each of
 60 s. A packet-hop is a packet that has passed a queue, with all the frames that it holds."""
+ABOUT_BATCHES = """\
+A batch is a sweep of `LoadBalancing-v1` in the twin, on this machine's processes or with
+`--address` on a [cluster](../guides/cluster.md), here of local nodes. A short run has five steps;
+its overhead is what a core spends on it beyond what the same run takes in one process. The driver
+is `dcgym` itself, with its process that is attached to Ray. The same cores serve the driver and the
+cluster's own processes.
+
+What a driver spends on a run limits the cores that it serves: they are the length of a run divided
+by that. The third table multiplies what was measured with a cluster; nobody had a thousand cores.
+
+Records of finished runs are read when the batch begins, and held when it ends: the last table."""
 
 Row = Mapping[str, Any]
 
@@ -180,21 +199,49 @@ def show(results: Mapping[str, Sequence[Row]], titles: Mapping[str, str]) -> Non
         _print(console, title, results[name])
 
 
-def page_of(results: Mapping[str, Sequence[Row]]) -> str:
-    """Return the page of the twins' speed, in Markdown.
+class Page(NamedTuple):
+    """A page of the documentation that is written here.
+
+    Attributes:
+        file: Its name.
+        title: Its title.
+        about: What the figures are.
+        titles: Titles of its tables.
+        measure: Returns the rows of each.
+    """
+
+    file: str
+    title: str
+    about: str
+    titles: Mapping[str, str]
+    measure: Callable[[], Mapping[str, Sequence[Row]]]
+
+
+PAGES = {
+    "twins": Page("twin_speed.md", "Speed of the twins", ABOUT_TWINS, TWIN_TITLES, measure_twins),
+    "batches": Page(
+        "batch_speed.md", "Speed of batches", ABOUT_BATCHES, BATCH_TITLES, measure_batches
+    ),
+}
+
+
+def page_of(part: str, page: Page, results: Mapping[str, Sequence[Row]]) -> str:
+    """Return a page, in Markdown.
 
     Args:
-        results: What `measure_twins` returned.
+        part: Its key in `PAGES`.
+        page: The page.
+        results: What its `measure` returned.
     """
     kernel = ".".join(platform.release().split(".")[:2])
     software = f"Linux {kernel}, Python {platform.python_version()}"
-    introduction = INTRODUCTION.format(machine=f"{os.cpu_count()} cores, {software}")
-    lines = ["# Speed of the twins", "", *introduction.splitlines()]
-    for name, title in TWIN_TITLES.items():
+    introduction = INTRODUCTION.format(part=part, machine=f"{os.cpu_count()} cores, {software}")
+    lines = [f"# {page.title}", "", *introduction.splitlines(), "", *page.about.splitlines()]
+    for name, heading in page.titles.items():
         rows = results[name]
         cells = [[*rows[0]], ["---"] * len(rows[0])]
         cells += [[_format(*cell) for cell in row.items()] for row in rows]
-        lines += ["", f"## {title}", "", *(f"| {' | '.join(row)} |" for row in cells)]
+        lines += ["", f"## {heading}", "", *(f"| {' | '.join(row)} |" for row in cells)]
     return "\n".join(lines) + "\n"
 
 
@@ -230,7 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "parts", nargs="*", metavar="part", help=f"of {PARTS}, all by default; or {NS3}"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--page", action="store_true", help="write the twins' figures to the docs")
+    parser.add_argument("--page", action="store_true", help="write figures to the docs")
     given = parser.parse_args(argv)
     if not set(given.parts) <= {*PARTS, NS3}:
         parser.error(f"the parts are {', '.join((*PARTS, NS3))}")
@@ -240,12 +287,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         found |= measure_emulation()
         if not given.json:
             show(found, TITLES)
-    if "twins" in parts:
-        found |= (twins := measure_twins())
+    for part, page in PAGES.items():
+        if part not in parts:
+            continue
+        found |= (measured := page.measure())
         if not given.json:
-            show(twins, TWIN_TITLES)
+            show(measured, page.titles)
         if given.page:
-            PAGE.write_text(page_of(twins), encoding="utf-8")
+            (RESULTS / page.file).write_text(page_of(part, page, measured), encoding="utf-8")
     if "placement" in parts:
         found["placement"] = placement.measure()
         if not given.json:

@@ -62,7 +62,8 @@ MAY_OPEN = (
 """Sources that read what the kernel or dcgym itself has written, and the one that writes."""
 OWN = {
     "dcgym/suites/workers.py": "the log of a worker",
-    "dcgym/suites/results.py": "/proc/cpuinfo",
+    "dcgym/suites/results.py": "/proc/cpuinfo, and the package's commit",
+    "dcgym/suites/wheels.py": "the files of the package",
     "dcgym/places.py": "a lock",
     "traffic/http/programs.py": "a certificate of its own",
 }

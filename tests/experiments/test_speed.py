@@ -55,6 +55,6 @@ def test_the_page_has_every_table(monkeypatch):
     assert all(row["1, info none"] > 0 and row["2"] > 0 for row in rows)
     row = {"model": "twin", "flows/s": 1234.5, "s": 0.25}
     others = {name: [row] for name in speed.TWIN_TITLES}
-    page = speed.page_of({**others, "twin_steps": rows})
+    page = speed.page_of("twins", speed.PAGES["twins"], {**others, "twin_steps": rows})
     assert page.count("| twin | 1,234 | 0.25 |") == len(speed.TWIN_TITLES) - 1
     assert page.count("| JobAssignment-v0 |") == 1

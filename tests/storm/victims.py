@@ -23,7 +23,7 @@ KINDS = (
     (r"^ray::|default_worker\.py", "Ray worker"),
     (r"/ray/|ray_", "Ray service"),
     (r"learned\.child", "learner"),
-    (r"suites\.worker", "worker"),
+    (r"suites\.forkserver", "worker"),
     (r"resource_tracker", "tracker"),
     (r"multiprocessing", "copy"),
     (r"ovs|nginx|iperf3|goben|curl|http\.server|ping", "program"),

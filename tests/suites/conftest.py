@@ -6,6 +6,15 @@ import numpy as np
 import pytest
 
 from dcgym.envs.session import Session
+from dcgym.suites.workers import Workers
+
+
+@pytest.fixture
+def workers():
+    """Yield what starts workers; they end with the test."""
+    made = Workers()
+    yield made
+    made.stop()
 
 
 @pytest.fixture

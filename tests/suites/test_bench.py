@@ -249,12 +249,13 @@ def test_runs_of_poor_fidelity_are_refused_and_run_again(
     record = kept(matrix, run, fidelity)
     write_json(tmp_path / "runs" / "cubic-0" / "summary.json", record)
     assert (matrix.finished(run) is not None) == is_kept
-    assert len(matrix.complete()) == is_kept
+    results = matrix.results()
+    assert (len(results.complete), len(results.refused)) == (is_kept, not is_kept)
     if is_kept:
-        require(matrix.complete("invalid"), required)
+        require(results.complete, required)
         return
     with pytest.raises(BackendError, match=rf"refused 1 of 1 .*cubic-0 {status}.*95%") as caught:
-        require(matrix.complete("invalid"), required)
+        require(results.refused, required)
     assert "\n" not in str(caught.value)
 
 
@@ -301,10 +302,10 @@ def test_full_disk_is_one_line() -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_failed_worker_reports_its_last_line(tmp_path: Path) -> None:
+def test_failed_worker_reports_its_last_line(tmp_path: Path, workers: Workers) -> None:
     broken = RunSpec(env={"env": "Nothing-v0"}, policy="cubic", steps=1)
     with pytest.raises(BackendError, match=r"^env: value 'dcgym/Nothing-v0'"):
-        Workers().run(broken, tmp_path / "bad" / "log.txt", lambda *_: None)
+        workers.run(broken, tmp_path / "bad" / "log.txt", lambda *_: None)
 
 
 def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:

@@ -22,17 +22,19 @@ from dcgym.errors import BackendError, ConfigError
 from dcgym.suites import FailedRuns, load_records, sweep_suite
 from dcgym.suites.cluster import ClusterWorkers
 from dcgym.suites.cluster_work import (
-    deliver,
+    LAST_FILES,
     do_work,
     examine_here,
     files_of,
     installation,
 )
-from dcgym.suites.faults import CRASHED, LOST
+from dcgym.suites.faults import CRASHED, LOST, NO_LIMITS
 from dcgym.suites.results import write_results
 from dcgym.suites.runner import run_matrix
 from dcgym.suites.spec import RunSpec
 from dcgym.suites.suite import Suite
+from dcgym.suites.workers import Workers
+from dcgym.writing import write_files
 from tests.support.gates import GATE_FOLDER, alive, open_gate, waiting
 from tests.support.killed_sweeps import LOCAL, TAG, assert_same_results, sweep_here, workers_of
 from tests.support.ray_clusters import NODE, client_address, kill_head, ray_cluster
@@ -122,14 +124,14 @@ def test_a_server_for_clients_that_does_not_start_is_asked_once_more(
 
 def test_files_come_back_as_they_were_without_the_state_of_a_training(tmp_path: Path) -> None:
     files = {"summary.json": b"{}", "best/actor.json": b"1", "steps.parquet": bytes(3)}
-    deliver({**files, "state/replay.bin": b"large"}, tmp_path)
+    write_files(tmp_path, "out", {**files, "state/replay.bin": b"large"}, LAST_FILES)
     assert files_of(tmp_path) == files
 
 
-def test_a_machine_with_another_version_does_nothing() -> None:
+def test_a_machine_with_another_version_does_nothing(workers: Workers) -> None:
     wanted = installation()._replace(dcgym="0.0.0", native="abc")
     spec = RunSpec(env=ENV, policy="cubic", steps=1)
-    delivery = do_work(spec, {}, tuple(wanted))
+    delivery = do_work(spec, {}, tuple(wanted), NO_LIMITS, workers)
     assert (delivery.files, delivery.kind) == ({}, None)
     assert re.search(r"dcgym \S+ and not 0\.0\.0, native parts \w+ and not abc", delivery.failure)
     # A wheel of another machine's dcgym mends it, where Python is the same.
@@ -150,10 +152,11 @@ def test_a_machine_without_tools_cannot_emulate(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_machine_without_room_for_the_work_is_a_failure_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: Workers
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    delivery = do_work(RunSpec(env=ENV, policy="cubic", steps=1), {}, tuple(installation()))
+    spec = RunSpec(env=ENV, policy="cubic", steps=1)
+    delivery = do_work(spec, {}, tuple(installation()), NO_LIMITS, workers)
     assert delivery.kind == CRASHED
     assert "gone" in str(delivery.failure)
 
@@ -251,7 +254,7 @@ def test_emulations_wait_for_each_other_and_killed_ones_are_failed_rows(
     alone = {**ENV, "backend": "tests.support.gates:LonelyBackend"}
     assert len(run(suite(["1Mbit"], alone, 3), tmp_path / "out", lasting_cluster.address)) == 3
     # Each process of Ray's that has it is killed, the first one and each repeat.
-    killing = {**ENV, "backend": "tests.support.gates:ParricidalBackend"}
+    killing = {**ENV, "backend": "tests.support.gates:TaskKillingBackend"}
     with pytest.raises(FailedRuns, match="1 of 1 runs failed") as caught:
         run(suite(["1Mbit"], killing), tmp_path / "killed", lasting_cluster.address)
     [failure] = caught.value.failures

@@ -28,6 +28,7 @@ from dcgym.suites.results import write_json
 from dcgym.suites.rollout import Progress
 from dcgym.suites.spec import RunSpec, TrainingSpec
 from dcgym.suites.work import Work, perform
+from dcgym.suites.workers import Workers
 from tests.support.commands import run_here
 from tests.support.faulty import FOLDER, heal
 from tests.support.gates import GATE_FOLDER, open_gate, waiting
@@ -286,14 +287,15 @@ def test_deadlines_are_those_asked_for_or_follow_the_length_of_a_run() -> None:
     assert asked.limits(training) == Limits(350, 2**31)
 
 
-def test_a_machine_of_a_cluster_holds_the_limits_too(healer: Path) -> None:
+def test_a_machine_of_a_cluster_holds_the_limits_too(healer: Path, workers: Workers) -> None:
     def work(name: str, limits: Limits) -> tuple[str | None, str | None]:
         env = {**ENV, "backend": f"tests.support.faulty:{name}"}
         spec = RunSpec(env=env, policy="cubic", steps=5, folder="/runs/one-0")
-        delivery = do_work(spec, {}, tuple(installation()), limits)
+        delivery = do_work(spec, {}, tuple(installation()), limits, workers)
         return delivery.kind, delivery.failure
 
     assert work("Crashing", Limits()) == (CRASHED, "KeyError: 'no such port'")
     kind, failure = work("Hanging", Limits(deadline_s=1.0))
     assert kind == DEADLINE and "deadline of 1 s" in str(failure)
+    workers.stop()
     assert str(healer) not in find_processes(FOLDER)

@@ -52,7 +52,7 @@ def batch(monkeypatch: pytest.MonkeyPatch) -> Batch:
 
 
 def test_a_batch_ranks_policies_over_the_runs_that_all_have_finished(batch: Batch) -> None:
-    batch.begin(6, [record("a", 0, 5e6), record("a", 1, 100e6)], 1)
+    batch.begin(6, [record("a", 0, 5e6), record("a", 1, 100e6), None])
     assert batch.lines()[0] == "2 of 6 runs done, 1 failed, 0 running, 0/min, left -:--:--"
     assert len(batch.lines()) == 1, "there is one policy so far"
     batch.follow("b-0")(0.5, "")
@@ -71,7 +71,7 @@ def test_a_batch_knows_the_time_left_from_what_ran_here(
 ) -> None:
     now = 0.0
     monkeypatch.setattr("dcgym.suites.batch.time.monotonic", lambda: now)
-    batch.begin(100, [record("a", seed, 1e6) for seed in range(90)], 0)
+    batch.begin(100, (record("a", seed, 1e6) for seed in range(90)))
     batch.follow("a-90")
     now = 60.0
     batch.end("a-90", record("a", 90, 1e6))

@@ -14,8 +14,10 @@ __all__ = [
     "GatedBackend",
     "LonelyBackend",
     "ParricidalBackend",
+    "TaskKillingBackend",
     "alive",
     "open_gate",
+    "parent_of",
     "waiting",
 ]
 
@@ -69,14 +71,35 @@ class LonelyBackend(FakeBackend):
 
 
 class ParricidalBackend(FakeBackend):
-    """Kills the process that started its own, as a machine's lack of memory may."""
+    """Kills the process that its own was forked from, as a machine's lack of memory may."""
 
     def start(self) -> None:
         """Leave a note, and kill."""
         folder = Path(os.environ[GATE_FOLDER])
         (folder / f"start-{os.getpid()}").touch()
-        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(self.victim(), signal.SIGKILL)
         time.sleep(DEADLINE_S)
+
+    def victim(self) -> int:
+        """Return the number of the process that is killed."""
+        return os.getppid()
+
+
+class TaskKillingBackend(ParricidalBackend):
+    """Kills the process that has its run as a task, which has started the other one."""
+
+    def victim(self) -> int:
+        """Return the number of the process that is killed."""
+        return parent_of(os.getppid())
+
+
+def parent_of(pid: int) -> int:
+    """Return the number of a process's parent.
+
+    Args:
+        pid: The process.
+    """
+    return int(Path(f"/proc/{pid}/status").read_text().partition("PPid:")[2].split()[0])
 
 
 def waiting(folder: Path) -> int:

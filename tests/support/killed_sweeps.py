@@ -22,6 +22,7 @@ from dcgym.suites.results import Records, write_results
 from dcgym.suites.runner import run_matrix
 from dcgym.suites.suite import Suite
 from dcgym.suites.sweep import sweep_suite
+from dcgym.suites.work import MARK, NO_MARK
 
 __all__ = [
     "LOCAL",
@@ -40,7 +41,8 @@ ROOT = Path(__file__).parents[2]
 LOADS = (0.3, 0.5)
 ENV = {"env": "LoadBalancing-v1", "scenario": "testbed-7", "reward": "log_ongoing", "lead_in": 0}
 # Command lines of what does the work: here, and in the tasks of a cluster.
-LOCAL = ("dcgym.suites.worker",)
+LOCAL = ("dcgym.suites.forkserver",)
+SERVER = f"{MARK}={NO_MARK}".encode()
 WORKERS = (*LOCAL, "ray::work_here")
 
 
@@ -112,8 +114,10 @@ def workers_of(tag: str, commands: Sequence[str] = WORKERS) -> list[int]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             line = (process / "cmdline").read_text(encoding="utf-8", errors="replace")
-            is_worker = any(name in line for name in commands)
-            if is_worker and f"{TAG}={tag}".encode() in (process / "environ").read_bytes():
+            environment = (process / "environ").read_bytes()
+            # What workers are forked from has their command line, and no work of its own.
+            is_worker = any(name in line for name in commands) and SERVER not in environment
+            if is_worker and f"{TAG}={tag}".encode() in environment:
                 found.append(int(process.name))
         except OSError:
             continue

@@ -40,13 +40,14 @@ __all__ = [
     "curve_columns",
     "curve_sections",
     "is_sweep",
+    "places_of",
     "points_of",
-    "position_of",
     "varied_paths",
     "varied_together",
 ]
 
 # Values that span more than this are shown on a logarithmic axis.
+MOST_TICKS = 24
 LOG_FROM_RATIO = 30.0
 # Bars and lines of more policies hide one another: of these the best are in colour.
 MOST_COLOURED, SHOWN_OF_MANY = 8, 6
@@ -217,23 +218,24 @@ def _figure(records: Records, points: Sequence[Point], path: str, column: Column
     # Of a metric without a better end nobody is best: the same are in colour as in the main one.
     judged = column if column.better else layout_of(records).main
     coloured = _coloured(policies, points, judged)
-    wanted = sorted(at.values())
-    sides = dodge(wanted, 1 if is_sample else len(coloured), axes.get_xscale() == "log")
+    wanted = {place: number for number, place in enumerate(sorted(at.values()))}
+    sides = dodge([*wanted], 1 if is_sample else len(coloured), axes.get_xscale() == "log")
+    placed = [*zip(places_of(points, path), points, strict=True)]
     drawn: list[float] = []
     ends: dict[str, float] = {}
     for policy in sorted(policies, key=coloured.__contains__):
-        own = [(p, runs) for p in points if (runs := runs_of(p.records, policy))]
+        own = [(at[p], runs) for p, cell in placed if (runs := runs_of(cell.records, policy))]
         spreads = [spread_of(runs, column) for _, runs in own]
         means = [spread.mean for spread in spreads]
         drawn += [mean for mean in means if math.isfinite(mean)]
-        places = [at[position_of(points, point, path)] for point, _ in own]
+        places = [place for place, _ in own]
         if policy not in coloured:
             kind = "." if is_sample else "-"
             axes.plot(places, means, kind, color=GREY, linewidth=0.8, zorder=1, label="others")
             continue
         ends[policy] = means[-1] if means else math.nan
         side = sides[0 if is_sample else coloured.index(policy)]
-        places = [float(side[wanted.index(place)]) for place in places]
+        places = [float(side[wanted[place]]) for place in places]
         errors = None if is_sample else error_lengths(spreads, column)
         is_ok = [worst_status(runs) == "ok" for _, runs in own]
         _draw(axes, (places, means), errors, is_ok, policy, look(records, policy))
@@ -294,29 +296,30 @@ def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> dict[float | s
     """Label the horizontal axis with the values as the user wrote them; return where each is."""
     axes.set_xlabel(path)
     # One that was written in two ways has one place.
-    texts = {position_of(points, point, path): str(point.values[path]) for point in points}
+    values = (str(point.values[path]) for point in points)
+    texts = dict(zip(places_of(points, path), values, strict=True))
     at = {p: float(i if isinstance(p, str) else p) for i, p in enumerate(texts)}
     is_named = any(isinstance(place, str) for place in texts)
     low, high = min(at.values()), max(at.values())
     is_wide = not is_named and low > 0 and high / low > LOG_FROM_RATIO
     axes.set_xscale("log" if is_wide else "linear")
     if is_named or SAMPLE not in points[0].values:
-        axes.set_xticks([*at.values()], [*texts.values()])
+        every = math.ceil(len(at) / MOST_TICKS)
+        axes.set_xticks([*at.values()][::every], [*texts.values()][::every])
         axes.minorticks_off()
     return at
 
 
-def position_of(points: Sequence[Point], point: Point, path: str) -> float | str:
-    """Return where a point is on an axis: a number if all values are, or else its text.
+def places_of(points: Sequence[Point], path: str) -> list[float | str]:
+    """Return where points are on an axis: numbers if all values are, or else their texts.
 
     Args:
         points: All cells of the axis.
-        point: One of them.
         path: The argument.
     """
-    numbers = [quantity(other.values[path]) for other in points]
-    own = quantity(point.values[path])
-    return str(point.values[path]) if own is None or None in numbers else own
+    numbers = [quantity(point.values[path]) for point in points]
+    known = [number for number in numbers if number is not None]
+    return [*known] if len(known) == len(points) else [str(point.values[path]) for point in points]
 
 
 def _table(records: Records, points: Sequence[Point], paths: Sequence[str]) -> str:

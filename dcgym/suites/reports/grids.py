@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dcgym.suites.designs import SAMPLE
-from dcgym.suites.reports.curves import Point, by_title, position_of, varied_paths, varied_together
+from dcgym.suites.reports.curves import Point, by_title, places_of, varied_paths, varied_together
 from dcgym.suites.results import Records
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def grids_of(points: Sequence[Point]) -> list[Grid]:
 def _grid(
     title: str, points: Sequence[Point], across: Sequence[str], upward: Sequence[str]
 ) -> Grid:
-    columns = [position_of(points, point, across[0]) for point in points]
-    rows = [position_of(points, point, upward[0]) if upward else "" for point in points]
+    columns = places_of(points, across[0])
+    rows = places_of(points, upward[0]) if upward else [""] * len(points)
     # In the order of the points, which is that of the values; a value may be written in two ways.
     across_at, upward_at = _numbered(columns), _numbered(rows)
     cells: dict[tuple[int, int], Records] = {}
