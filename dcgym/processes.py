@@ -9,13 +9,23 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["end_processes", "find_processes", "memory_of", "module_environment", "module_words"]
+__all__ = [
+    "end_processes",
+    "find_processes",
+    "memory_of",
+    "module_environment",
+    "module_words",
+    "start_beside",
+]
 
 END_DEADLINE_S = 5.0
 PAUSE_S = 0.02
@@ -39,6 +49,29 @@ def module_environment() -> dict[str, str]:
     home = str(Path(str(resources.files("dcgym"))).parent)
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path}
+
+
+def start_beside(
+    module: str, channel: socket.socket, log: BinaryIO, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a module that serves this process, and is told a descriptor and who it serves.
+
+    Args:
+        module: Its name; it is found where this process would find it.
+        channel: What it is asked through.
+        log: Where its standard error goes.
+        environment: Its environment; that of this process if None.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", module, str(channel.fileno()), str(os.getpid())],
+        pass_fds=[channel.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=log,
+        env=environment,
+        # A session of its own keeps Ctrl-C with this process, which ends the work in order.
+        start_new_session=True,
+    )
 
 
 def end_processes(name: str, value: str, spared: int = 0) -> None:

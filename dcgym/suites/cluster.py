@@ -15,7 +15,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -25,6 +24,7 @@ from typing import Any
 
 from dcgym.errors import BackendError, ConfigError
 from dcgym.policies.clusters import ATTACH_S, CLIENT, EMULATION, check_cluster, refusal
+from dcgym.processes import start_beside
 from dcgym.suites.checks import capabilities_of
 from dcgym.suites.cluster_work import CANCEL, DO, LAST_FILES, MACHINES, Delivery, Machine
 from dcgym.suites.faults import NO_LIMITS, Limits, WorkFailed
@@ -193,15 +193,7 @@ class _Attached:
         self._log = os.fdopen(os.memfd_create("ray"), "w+b")
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", PROGRAM, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._log,
-                # A session of its own keeps Ctrl-C with the parent, which ends the work in order.
-                start_new_session=True,
-            )
+            self._process = start_beside(PROGRAM, theirs, self._log)
         self._connection = Connection(ours.detach())
 
     def _begin(self, within_s: float) -> None:

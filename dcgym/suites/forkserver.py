@@ -99,22 +99,18 @@ class ForkServer:
                     mark, files, _, _ = socket.recv_fds(self._control, len(NO_MARK), FILES)
                     if not mark:
                         return None
-                    try:
-                        imports = self._fork(mark, files)
-                    except OSError as error:
-                        _refuse(files, error)
-                    else:
-                        if imports is not None:
-                            return imports
+                    if (imports := self._fork(mark, files)) is not None:
+                        return imports
 
     def _fork(self, mark: bytes, files: list[int]) -> int | None:
         """Fork a worker; return the file for the names of its modules in there, None here."""
         imports, own = os.memfd_create("imports"), os.getpid()
         try:
             pid = os.fork()
-        except OSError:
+        except OSError as error:
             os.close(imports)
-            raise
+            _refuse(files, error)
+            return None
         if pid == 0:
             # A session of its own keeps Ctrl-C with who asked, who ends the workers in order.
             os.setsid()
@@ -238,8 +234,8 @@ def main() -> None:
     # Trainings import libraries that start threads.
     if isinstance(work(), RunSpec):
         # In the order of their import, and without a look at each name that was there before: it
-        # would copy the page that the name is on.
-        new = [*islice(reversed(sys.modules), len(sys.modules) - known)][::-1]
+        # would copy the page that the name is on. What the run has removed, others may need.
+        new = [*islice(reversed(sys.modules), max(0, len(sys.modules) - known))][::-1]
         os.write(imports, "\n".join(one for one in new if one.partition(".")[0] in KEPT).encode())
     # Learning libraries leave threads behind that would hold the process for seconds.
     os._exit(0)

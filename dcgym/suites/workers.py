@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from dcgym.errors import BackendError
-from dcgym.processes import end_processes, find_processes, memory_of
+from dcgym.processes import end_processes, find_processes, memory_of, start_beside
 from dcgym.suites.faults import DEADLINE, MEMORY, NO_LIMITS, Limits, WorkFailed
 from dcgym.suites.rollout import Progress
 from dcgym.suites.suite import Suite
@@ -184,16 +183,8 @@ class _Server:
         self._log = os.fdopen(os.memfd_create("forkserver"), "w+b")
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", SERVER, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._log,
-                env={**SETTINGS, **os.environ, MARK: NO_MARK},
-                # A session of its own keeps Ctrl-C with the parent, which ends workers in order.
-                start_new_session=True,
-            )
+            environment = {**SETTINGS, **os.environ, MARK: NO_MARK}
+            self._process = start_beside(SERVER, theirs, self._log, environment)
 
     @property
     def is_alive(self) -> bool:

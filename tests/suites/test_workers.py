@@ -95,6 +95,12 @@ def test_what_runs_import_is_imported_once(tmp_path: Path, workers: Workers) -> 
     wait_for(has_polars, START_S)
 
 
+def test_a_run_that_removes_modules_is_a_run(tmp_path: Path, workers: Workers) -> None:
+    # The second one imports less than it removes.
+    for number in range(2):
+        run(workers, tmp_path / str(number), "tests.support.gates:ForgettingBackend")
+
+
 def test_a_killed_process_that_workers_are_forked_from_fails_their_runs_alone(
     tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

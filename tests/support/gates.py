@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from dcgym.testing import FakeBackend
 
 __all__ = [
     "GATE_FOLDER",
+    "ForgettingBackend",
     "GatedBackend",
     "LonelyBackend",
     "ParricidalBackend",
@@ -42,6 +44,16 @@ class GatedBackend(FakeBackend):
             if time.monotonic() > deadline_s:
                 raise TimeoutError("the gate stays closed")
             time.sleep(LOOK_S)
+        super().start()
+
+
+class ForgettingBackend(FakeBackend):
+    """Removes modules, as what imports a package anew does."""
+
+    def start(self) -> None:
+        """Remove them."""
+        for name in [name for name in sys.modules if name.startswith("gymnasium.")]:
+            del sys.modules[name]
         super().start()
 
 
