@@ -3,8 +3,10 @@
 from dcgym.suites.accelerator_testbed import p4hauler_testbed
 from dcgym.suites.accelerators import p4hauler, p4mite, p4wise
 from dcgym.suites.balancing import balancing_classic, balancing_quick
+from dcgym.suites.balancing_rates import rate_sweep_balancing
 from dcgym.suites.comparisons import Comparison, compare
 from dcgym.suites.congestion import iroko_dumbbell_10m, quick
+from dcgym.suites.congestion_rates import rate_sweep_congestion
 from dcgym.suites.duet import duet
 from dcgym.suites.faults import FailedRuns, Faults
 from dcgym.suites.held_out import held_out_balancing, held_out_congestion
@@ -76,6 +78,8 @@ __all__ = [
     "park",
     "quick",
     "rate_sweep",
+    "rate_sweep_balancing",
+    "rate_sweep_congestion",
     "rubik",
     "run_episode",
     "run_suite",

@@ -14,7 +14,12 @@ from dcgym.topologies import Topology
 from dcgym.traffic import Plan
 from dcgym.traffic.analysis.progress import find_origin_ns
 from dcgym.traffic.analysis.reordering import REORDERING, reordering_metrics
-from dcgym.traffic.analysis.slowdown import flow_metrics, gather_runs, size_table
+from dcgym.traffic.analysis.slowdown import (
+    flow_metrics,
+    gather_runs,
+    size_table,
+    slowdowns_by_length,
+)
 from dcgym.traffic.generators.view import FINISHED, OUTCOMES
 from dcgym.traffic.plans.records import TRANSPORTS
 from dcgym.units import NS_PER_S
@@ -46,8 +51,9 @@ class FlowFacts:
     """The parts of a record that tell of the plan and its flows.
 
     Attributes:
-        metrics: See `dcgym.traffic.analysis.slowdown.flow_metrics`, without which a plan without
-            sizes is, and `dcgym.traffic.analysis.reordering.reordering_metrics`.
+        metrics: See `flow_metrics` and `slowdowns_by_length` of
+            `dcgym.traffic.analysis.slowdown`, without which a plan without sizes is, and
+            `dcgym.traffic.analysis.reordering.reordering_metrics`.
         flow_sizes: The same by size class.
         plan: Name, seed, flows and digest.
     """
@@ -78,7 +84,8 @@ def describe_flows(
     warmup_ns = int(np.rint(warmup_s * NS_PER_S))
     runs = gather_runs(plan, flow_records, topology, ended_ns, origin_ns, warmup_ns)
     facts = {"name": plan.name, "seed": plan.seed, "flows": len(plan), "digest": plan.digest()}
-    metrics = flow_metrics(runs) | reordering_metrics(flow_records, topology, origin_ns + warmup_ns)
+    metrics = flow_metrics(runs) | slowdowns_by_length(runs)
+    metrics |= reordering_metrics(flow_records, topology, origin_ns + warmup_ns)
     return FlowFacts(metrics, size_table(runs), facts)
 
 

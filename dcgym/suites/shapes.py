@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from dcgym.config import check_in, check_keys, check_list, read_numbers
 from dcgym.errors import ConfigError
 from dcgym.units import read_number
 
-__all__ = ["RELATIONS", "Check", "Shape", "Term", "check_shapes", "shape_from_dict"]
+__all__ = [
+    "RELATIONS",
+    "Check",
+    "Claim",
+    "Shape",
+    "Term",
+    "all_below",
+    "check_shapes",
+    "shape_from_dict",
+    "shapes_among",
+]
 
 RELATIONS = ("<", "<=", ">", ">=")
 
@@ -84,6 +95,47 @@ class Shape:
         """Refuse a claim that nothing could refute."""
         if not self.checks:
             raise ConfigError(f"checks of shape {self.name}", (), "one or more")
+
+
+Claim: TypeAlias = tuple[str, str, str, Sequence[Check]]
+"""Name, claim, source and checks of a shape, whose checks may be none."""
+
+
+def all_below(
+    metric: str, policy: str, other: str, cases: Sequence[str], factor: float = 1.0
+) -> tuple[Check, ...]:
+    """Return the checks that a policy has less of a metric than another one, case by case.
+
+    Args:
+        metric: Name of the metric.
+        policy: The policy that has less.
+        other: The other one.
+        cases: Names of the cases.
+        factor: What the other's metric is multiplied with.
+    """
+    return tuple(
+        Check(Term(metric, policy, case), "<", Term(metric, other, case, factor)) for case in cases
+    )
+
+
+def shapes_among(
+    claims: Sequence[Claim],
+    cases: Sequence[str],
+    policies: Sequence[str],
+) -> tuple[Shape, ...]:
+    """Return the shapes that a part of a suite can show: others have no case, or not its policies.
+
+    Args:
+        claims: All that the whole suite may show.
+        cases: Names of the part's cases.
+        policies: Names of its policies.
+    """
+    shapes = []
+    for name, claim, source, checks in claims:
+        kept = tuple(one for one in checks if all(term.case in cases for term in one.terms))
+        if kept and all(term.policy in policies for one in kept for term in one.terms):
+            shapes.append(Shape(name, claim, source, kept))
+    return tuple(shapes)
 
 
 def check_shapes(shapes: Sequence[Shape], cases: Sequence[str], policies: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from dcgym.suites.balancing import ENV_ID, TWIN, make_pool
-from dcgym.suites.shapes import Check, Shape, Term
+from dcgym.suites.shapes import Check, Shape, Term, all_below
 from dcgym.suites.suite import SUITES, Case, Published, Suite
 
 __all__ = [
@@ -54,9 +54,9 @@ def _published(
 def _below(metric: str, order: Sequence[str], cases: Sequence[str]) -> tuple[Check, ...]:
     """Return the checks that each policy has less of a metric than the next one."""
     return tuple(
-        Check(Term(metric, first, case), "<", Term(metric, second, case))
-        for case in cases
+        check
         for first, second in pairwise(order)
+        for check in all_below(metric, first, second, cases)
     )
 
 

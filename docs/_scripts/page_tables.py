@@ -78,8 +78,10 @@ def measure(name: str, source: Source, runs: Path, shown: Mapping[str, list[Path
     for table, (of, write) in TABLES.items():
         if of != name:
             continue
+        # Once, at the table that is called like its source, or at each where none is.
+        told = said if table == name or name not in TABLES else ""
         for page in shown[table]:
-            put(page, table, "\n\n".join(filter(None, [write(folder), said])))
+            put(page, table, "\n\n".join(filter(None, [write(folder), told])))
             print(f"{table}: {page.relative_to(ROOT)}", flush=True)
 
 

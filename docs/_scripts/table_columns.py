@@ -7,6 +7,7 @@ from pathlib import Path
 
 from table_baselines import BASELINES
 from table_cells import Cells, Gap, Spread, Writer, pivot, policies, provenance, scores, shapes
+from table_rates import RATE_TABLES
 from table_runs import GAPS, LIMITS, PRINTED, SERVICES, TWIN_ERRORS
 
 from dcgym.suites.balancing import QUICK_POLICIES
@@ -242,6 +243,7 @@ TABLES: Mapping[str, tuple[str, Writer]] = {
     "twin-error-congestion-others": ("twin-error-congestion-others", text_of(TWIN_ERRORS)),
     "twin-error-congestion": ("twin-error-congestion", text_of(TWIN_ERRORS)),
     "twin-error-fat-tree": ("twin-error-fat-tree", text_of(TWIN_ERRORS)),
+    **RATE_TABLES,
     **{f"baselines-{name}": (f"baselines-{name}", one.write) for name, one in BASELINES.items()},
 }
 """Source and writer of each table, by the name that stands in the pages."""

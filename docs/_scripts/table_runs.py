@@ -225,6 +225,7 @@ SOURCES: Mapping[str, Source] = {
     # In simulation.
     "modern-balancing": Command("dcgym bench modern-balancing"),
     "modern-congestion": Made(rows_and_columns),
+    "rate-sweep-balancing": Command("dcgym bench rate-sweep-balancing"),
     "letflow-gaps": Made(letflow_gaps),
     "held-out-balancing": Made(held_out),
     "balancing-quick": Command("dcgym bench balancing-quick"),
@@ -261,6 +262,9 @@ SOURCES: Mapping[str, Source] = {
     ),
     "modern-congestion-emulation": Command(
         "dcgym bench modern-congestion --backend emulation --seeds 1"
+    ),
+    "rate-sweep-balancing-emulation": Command(
+        "dcgym bench rate-sweep-balancing --backend emulation"
     ),
     "twin-error-balancing": Command(
         "dcgym twin-error balancing --seconds 13"

@@ -220,3 +220,21 @@ def test_both_backends_over_each_other_are_xml(tmp_path: Path, drawn: list[Any])
     page = write_comparison(tmp_path, found).read_text("utf-8")
     trace, times = check(page, drawn)
     assert "KB" in trace and "completion time, ms" in times and {"10", "11", "12"} <= {*times}
+
+
+def test_close_values_below_an_axis_do_not_hide_one_another(
+    ran: Path, tmp_path: Path, drawn: list[Any]
+) -> None:
+    (one,) = load_records(ran.parents[1])
+    loads = (0.3, 0.5, 0.8, 0.85, 0.9, 0.95, 1.05)
+    records = [{**one, "scenario": f"load={load}", "sweep": {"load": load}} for load in loads]
+    write_report(tmp_path, records)
+    curves = [one for one in drawn if one.axes[0].get_xlabel() == "load"]
+    assert curves
+    for figure in curves:
+        figure.draw_without_rendering()
+        labels = [label for label in figure.axes[0].get_xticklabels() if label.get_text()]
+        assert [labels[0].get_text(), labels[-1].get_text()] == ["0.3", "1.05"]
+        assert len(figure.axes[0].get_xticks()) == len(loads) > len(labels)
+        boxes = [label.get_window_extent() for label in labels]
+        assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))

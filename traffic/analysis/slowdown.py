@@ -19,7 +19,15 @@ from dcgym.traffic.plans.records import NONE, Records
 if TYPE_CHECKING:
     from dcgym.topologies import Topology
 
-__all__ = ["BUCKETS", "Runs", "flow_metrics", "gather_runs", "size_table"]
+__all__ = [
+    "BUCKETS",
+    "LENGTHS",
+    "Runs",
+    "flow_metrics",
+    "gather_runs",
+    "size_table",
+    "slowdowns_by_length",
+]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -32,6 +40,11 @@ BUCKETS = (
     ("over 1 MB", math.inf),
 )
 """Size classes: name and largest size in bytes."""
+
+LENGTHS = (("short", 0, 100_000), ("long", 1_000_000, math.inf))
+"""What papers call short and long flows: name, and sizes in bytes, of which the first is left out.
+Query and short messages of Alizadeh and others, SIGCOMM 2010; its long flows are those over 1 MB.
+"""
 
 
 @dataclass(frozen=True)
@@ -153,6 +166,26 @@ def size_table(runs: Runs) -> list[dict[str, str | float]]:
             table.append({"sizes": name, **flow_metrics(chosen)})
         least = most
     return table
+
+
+def slowdowns_by_length(runs: Runs) -> dict[str, float]:
+    """Return what short and long flows take over what they take on an empty network.
+
+    Args:
+        runs: The runs.
+
+    Returns:
+        ``slowdown_mean_short``, ``slowdown_p99_short``, ``slowdown_mean_long`` and
+        ``slowdown_p99_long`` (see `flow_metrics`) of those of `LENGTHS` that there are.
+    """
+    found: dict[str, float] = {}
+    for name, least, most in LENGTHS:
+        own = runs.select((runs.size_bytes > least) & (runs.size_bytes <= most))
+        if len(own):
+            slowdowns = own.elapsed_ns / own.ideal_ns
+            metrics = completion_metrics("slowdown", slowdowns, own.is_finished, (99,))
+            found |= {f"{metric}_{name}": value for metric, value in metrics.items()}
+    return found
 
 
 def _outcomes(ended: Records, planned: Records) -> tuple[BoolArray, BoolArray]:

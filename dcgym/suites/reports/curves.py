@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dcgym.suites.designs import SAMPLE
 from dcgym.suites.fidelity import is_as_good_as, worst_status
 from dcgym.suites.reports.cells import Cell
@@ -25,7 +27,7 @@ from dcgym.suites.reports.plots import (
     make_axes,
     scale_of,
 )
-from dcgym.suites.reports.spacing import dodge, label_ends
+from dcgym.suites.reports.spacing import dodge, label_ends, with_room
 from dcgym.suites.results import Records
 from dcgym.suites.samples import sample_of
 from dcgym.suites.spec import Scalar
@@ -38,6 +40,7 @@ __all__ = [
     "Point",
     "by_title",
     "curve_columns",
+    "curve_figure",
     "curve_sections",
     "is_sweep",
     "places_of",
@@ -46,8 +49,10 @@ __all__ = [
     "varied_together",
 ]
 
-# Values that span more than this are shown on a logarithmic axis.
 MOST_TICKS = 24
+# Between the first value and the last.
+AXIS_IN = 3.1
+# Values that span more than this are shown on a logarithmic axis.
 LOG_FROM_RATIO = 30.0
 # Bars and lines of more policies hide one another: of these the best are in colour.
 MOST_COLOURED, SHOWN_OF_MANY = 8, 6
@@ -58,6 +63,8 @@ OF_FLOWS = (
     Column("fct_us_p99", "FCT p99, ms", 1e3, 1),
     Column("slowdown_mean", "slowdown, mean", 1.0, 2),
     Column("slowdown_p99", "slowdown, p99", 1.0, 1),
+    Column("slowdown_p99_short", "slowdown p99, short flows", 1.0, 1),
+    Column("slowdown_mean_long", "slowdown mean, long flows", 1.0, 2),
 )
 
 
@@ -139,7 +146,7 @@ def curve_sections(records: Records) -> list[str]:
     for title, group in each_section(by_title(points, others).items()):
         parts = [heading(title), legend(records)]
         for path in drawn_over[1:] if drawn_over[0] == SAMPLE else drawn_over[:1]:
-            drawn = "".join(_figure(records, group, path, one) for one in columns)
+            drawn = "".join(curve_figure(records, group, path, one) for one in columns)
             parts.append(f'<div class="figures">{drawn}</div>')
         parts += _tables(records, group, drawn_over)
         sections.append("\n".join(parts))
@@ -206,15 +213,20 @@ def varied_paths(points: Sequence[Point]) -> list[str]:
     return varied or paths[:1]
 
 
-def _figure(records: Records, points: Sequence[Point], path: str, column: Column) -> str:
-    """Return a metric over the swept value; hollow where a run's fidelity is not ok.
+def curve_figure(records: Records, points: Sequence[Point], path: str, column: Column) -> str:
+    """Return a metric over a swept value as HTML; hollow where a run's fidelity is not ok.
 
     Points of a sample have no line: other values differ between neighbours too.
+
+    Args:
+        records: Records of all runs of the page.
+        points: The cells that are drawn.
+        path: The swept argument.
+        column: The metric.
     """
-    is_sample = SAMPLE in points[0].values
     figure, axes = make_axes(4.0, 3.0)
     at = _name_axis(axes, points, path)
-    policies = policies_of(records)
+    is_sample, policies = SAMPLE in points[0].values, policies_of(records)
     # Of a metric without a better end nobody is best: the same are in colour as in the main one.
     judged = column if column.better else layout_of(records).main
     coloured = _coloured(policies, points, judged)
@@ -305,7 +317,10 @@ def _name_axis(axes: Axes, points: Sequence[Point], path: str) -> dict[float | s
     axes.set_xscale("log" if is_wide else "linear")
     if is_named or SAMPLE not in points[0].values:
         every = math.ceil(len(at) / MOST_TICKS)
-        axes.set_xticks([*at.values()][::every], [*texts.values()][::every])
+        ticks = [*at.values()][::every]
+        spots = np.log10(ticks) if is_wide else np.asarray(ticks)
+        scale = AXIS_IN / (float(np.ptp(spots)) or 1.0)
+        axes.set_xticks(ticks, with_room([*(spots * scale)], [*texts.values()][::every]))
         axes.minorticks_off()
     return at
 

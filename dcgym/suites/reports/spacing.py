@@ -12,7 +12,7 @@ from dcgym.suites.statistics import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["AROUND_IN", "LINE_IN", "apart", "dodge", "label_ends"]
+__all__ = ["AROUND_IN", "LINE_IN", "apart", "dodge", "label_ends", "with_room"]
 
 # Part of the gap between two neighbouring values between two bars of one value, and that all take.
 STEP, TAKEN = 0.08, 0.4
@@ -20,6 +20,8 @@ STEP, TAKEN = 0.08, 0.4
 LETTERS_PT, LINE_IN = 8, 0.15
 # Title and labels of the other axis.
 AROUND_IN = 0.7
+# Of numbers below an axis: a letter, and what is left free between two of them.
+TICK_LETTER_IN, TICK_GAP_IN = 0.078, 0.02
 
 
 def dodge(places: Sequence[float], number: int, is_log: bool) -> FloatArray:
@@ -43,6 +45,27 @@ def dodge(places: Sequence[float], number: int, is_log: bool) -> FloatArray:
     shares = np.linspace(-0.5, 0.5, number) if number > 1 else np.zeros(1)
     moved = there + min(TAKEN, STEP * (number - 1)) * gap * shares[:, None]
     return np.asarray(10**moved if is_log else moved)
+
+
+def with_room(places_in: Sequence[float], texts: Sequence[str]) -> list[str]:
+    """Return the labels of an axis, empty ones in place of those that would hide the one before.
+
+    Args:
+        places_in: Where their middles are, in inches, from the left to the right.
+        texts: The labels.
+
+    >>> with_room([0.0, 0.1, 1.0], ["0.8", "0.85", "0.9"])
+    ['0.8', '', '0.9']
+    """
+    found: list[str] = []
+    free_in = -np.inf
+    for place_in, text in zip(places_in, texts, strict=True):
+        half_in = len(text) * TICK_LETTER_IN / 2
+        fits = place_in - half_in >= free_in
+        found.append(text if fits else "")
+        if fits:
+            free_in = place_in + half_in + TICK_GAP_IN
+    return found
 
 
 def label_ends(axes: Axes, ends: Mapping[str, float], colours: Mapping[str, str]) -> None:

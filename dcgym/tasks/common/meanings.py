@@ -8,6 +8,7 @@ __all__ = ["MEANINGS"]
 
 HIGH, LOW, NEITHER = "high", "low", ""
 _FCT = "of the completion times of flows, from their planned start to their last byte"
+_SLOWDOWN = "of completion times over those on an empty network"
 
 MEANINGS: Mapping[str, tuple[str, str]] = {
     "reward_mean": (HIGH, "Reward of a step, mean over the run."),
@@ -73,7 +74,12 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "Segments that came before an earlier one, late or lost, over all that arrived.",
     ),
     "spurious_retransmits": (LOW, "Segments sent again that were not lost, sum over the run."),
-    "slowdown_mean": (LOW, "Mean completion time over that on an empty network."),
-    "slowdown_p99": (LOW, "99th percentile of completion times over those on an empty network."),
+    "slowdown_mean": (LOW, f"Mean {_SLOWDOWN}."),
+    "slowdown_p99": (LOW, f"99th percentile {_SLOWDOWN}."),
+    **{
+        f"slowdown_{statistic}_{name}": (LOW, f"{title} {_SLOWDOWN}, of flows {sizes}.")
+        for name, sizes in (("short", "up to 100 KB"), ("long", "over 1 MB"))
+        for statistic, title in (("mean", "Mean"), ("p99", "99th percentile"))
+    },
 }
 """The better end and the meaning of each metric, by its name."""

@@ -18,6 +18,7 @@ from dcgym.traffic.analysis.slowdown import (
     flow_metrics,
     gather_runs,
     size_table,
+    slowdowns_by_length,
 )
 from dcgym.traffic.analysis.survival import Survival, enough_for
 from dcgym.traffic.generators.view import CUT, FINISHED, RECORD_DTYPE, REFUSED
@@ -215,6 +216,21 @@ def test_sizes_are_told_apart_at_their_borders() -> None:
     runs = Runs(sizes, ones, ones, np.ones(6, bool), np.zeros(6, bool))
     table = {row["sizes"]: row["flows"] for row in size_table(runs)}
     assert table == {"up to 10 KB": 2, "10 KB to 100 KB": 1, "100 KB to 1 MB": 1, "over 1 MB": 2}
+
+
+def test_short_flows_are_up_to_100_kb_and_long_ones_over_1_mb() -> None:
+    sizes = np.repeat([1, 100_000, 100_001, 1_000_000, 1_000_001], [60, 60, 100, 100, 2])
+    elapsed_ns = sizes.astype(np.float64)
+    finished = np.ones(len(sizes), bool)
+    runs = Runs(sizes, elapsed_ns, np.ones(len(sizes)), finished, ~finished)
+    found = slowdowns_by_length(runs)
+    assert found["slowdown_mean_short"] == pytest.approx((1 + 100_000) / 2)
+    assert found["slowdown_p99_short"] == 100_000
+    assert found["slowdown_mean_long"] == 1_000_001
+    # Two of them say nothing of a hundredth.
+    assert np.isnan(found["slowdown_p99_long"])
+    small = runs.select(sizes == 100_001)
+    assert slowdowns_by_length(small) == {}
 
 
 def test_the_origin_is_read_from_a_first_run() -> None:
