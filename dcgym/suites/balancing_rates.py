@@ -55,7 +55,7 @@ REAL_TIME_BUDGET = _Budget("testbed-7", (0.3, 0.7, 0.95), ("sed", "prequal", "wc
 
 
 def rate_sweep_balancing(backend: str = TWIN, episode_s: float | None = None) -> Suite:
-    """Return the suite; learners train once in the twin, on loads between the ends of the sweep.
+    """Return the suite; one training serves all loads: it draws them, in the twin.
 
     A backend in real time runs alone, and a part of it: three loads of a smaller pool, and three
     rules.

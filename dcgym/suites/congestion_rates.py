@@ -80,7 +80,7 @@ REAL_TIME_BUDGET = _Budget(20, (WEB,), (0.3, 0.6, 0.9), ("cubic", "dctcp", "bbr"
 
 
 def rate_sweep_congestion(backend: str = "simulation", episode_s: float | None = None) -> Suite:
-    """Return the suite; learners train once in the twin, on all kinds of traffic and four loads.
+    """Return the suite; one training serves all cases: it draws them, in the twin.
 
     A backend in real time runs alone, and a part of it: web search at three loads over links of 20
     Mbit/s, with three controls.
