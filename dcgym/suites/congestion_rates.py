@@ -36,7 +36,7 @@ CONTROLS = (
     *("cubic", "reno", "dctcp", "new-vegas", "bbr"),
     *("swift", "timely", "theta-powertcp", "copa"),
 )
-LEARNED = ("ppo", "ddpg")
+LEARNED = ("cma-es", "ppo", "ddpg", "td3", "sac")
 REFERENCES = ("fair-share", "random")
 WEB, MINING, INCAST = TRAFFIC = ("web-search", "data-mining", "incast")
 """Kinds of traffic."""
