@@ -94,8 +94,7 @@ def rate_sweep_congestion(backend: str = "simulation", episode_s: float | None =
 
     Args:
         backend: Name of a backend of networks.
-        episode_s: Seconds of one run; 6 of web search, 10 of data mining and 2 of incast, one of
-            which is left out, and in real time 20 and 4, if None.
+        episode_s: Seconds of one run; by kind of traffic 6, 10 and 2, and in real time 20, if None.
 
     Raises:
         ConfigError: A value is not allowed.
