@@ -1,22 +1,24 @@
-"""Tables and pictures of balancers over the load."""
+"""Tables and pictures of the two sweeps of the load."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from printed import ROOT
 from table_cells import Cells, Writer, markdown, pivot, shapes
 
 from dcgym.suites import balancing_rates as balancing
+from dcgym.suites import congestion_rates as congestion
 from dcgym.suites.comparisons import gap_of
 from dcgym.suites.reports.curves import curve_columns, curve_figure, points_of
 from dcgym.suites.reports.exports import MADE_FILE, exporting
 from dcgym.suites.results import Records, load_records, read_json
 from dcgym.suites.samples import Sample, differences, sample_of
+from dcgym.suites.suite import Suite
 
 __all__ = ["RATE_TABLES"]
 
@@ -30,10 +32,12 @@ class Picture:
     Attributes:
         metric: Name of the metric.
         policies: Names of the policies.
+        where: Values of other swept arguments.
     """
 
     metric: str
     policies: Sequence[str]
+    where: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path, name: str) -> str:
         """Draw it into the documentation's images, and return how a page shows it.
@@ -42,7 +46,7 @@ class Picture:
             folder: Folder of the results.
             name: Name of its file.
         """
-        own = load_records(folder)
+        own = [run for run in load_records(folder) if self.where.items() <= run["sweep"].items()]
         records = [run for policy in self.policies for run in own if run["policy"] == policy]
         column = next(one for one in curve_columns(records) if one.metric == self.metric)
         with tempfile.TemporaryDirectory() as scratch:
@@ -164,6 +168,14 @@ RULES = ("oracle", "sed", "lsq", "wcmp", "hlb", "prequal", "c3-rank", "peak-ewma
 LEARNED = ("sed", "wcmp", *balancing.LEARNED)
 BALANCERS = (*balancing.CLASSIC, *balancing.MODERN, *balancing.LEARNED)
 
+SHORT, LONG = "slowdown_p99_short", "slowdown_mean_long"
+SLOWDOWN, QUEUE = "slowdown_p99", "queue_bytes_mean"
+MEANS = ("slowdown_mean_short", LONG)
+WEB, MINING, INCAST = (f"{kind}-{{}}" for kind in congestion.TRAFFIC)
+DRAWN = ("cubic", "reno", "dctcp", "new-vegas", "bbr", "swift", "timely", "theta-powertcp")
+LIMITS = ("cubic", "dctcp", "fair-share", *congestion.LEARNED)
+CONTROLS = (*congestion.CONTROLS, *congestion.REFERENCES, *congestion.LEARNED)
+
 
 def _balancing() -> Mapping[str, Writer]:
     loads = balancing.LOADS
@@ -190,16 +202,61 @@ def _balancing() -> Mapping[str, Writer]:
     }
 
 
-def _emulated() -> Mapping[str, Writer]:
-    suite = balancing.rate_sweep_balancing("emulation")
-    loads = [float(str(case.sweep["load"])) for case in suite.cases]
-    return {"": by_load(suite.policies, POOL, loads, (MEAN, TAIL), 1e3), "shapes": shapes}
+def _congestion() -> Mapping[str, Writer]:
+    loads = congestion.LOADS
+    pairs = [
+        Pair("DCTCP over CUBIC", SHORT, "dctcp", "cubic", WEB),
+        Pair("the same, long flows", LONG, "dctcp", "cubic", WEB),
+        Pair("the same, data mining", SHORT, "dctcp", "cubic", MINING),
+        Pair("the same, incast", SLOWDOWN, "dctcp", "cubic", INCAST),
+        Pair("Swift over DCTCP", SHORT, "swift", "dctcp", WEB),
+        Pair("the same, long flows", LONG, "swift", "dctcp", WEB),
+        *(Pair(f"`{one}` over CUBIC", SHORT, one, "cubic", WEB) for one in congestion.LEARNED),
+    ]
+    web, mining, incast = congestion.TRAFFIC
+    both = (SHORT, LONG)
+    return {
+        "": _drawn("congestion-web", web, DRAWN, both),
+        "mining-pictures": _drawn("congestion-mining", mining, DRAWN, both),
+        "incast-pictures": _drawn(
+            "congestion-incast", incast, DRAWN, (SLOWDOWN, "queue_bytes_mean")
+        ),
+        "learned": _drawn("congestion-learned", web, LIMITS, (*both, "reward_mean")),
+        "turns": turns(loads, *pairs),
+        "shapes": shapes,
+        "web": by_load(CONTROLS, WEB, loads, both),
+        "mining": by_load(CONTROLS, MINING, loads, both),
+        "incast": by_load(CONTROLS, INCAST, loads, (SLOWDOWN,)),
+    }
 
 
-SWEEP = "rate-sweep-balancing"
+def _drawn(name: str, traffic: str, policies: Sequence[str], metrics: Sequence[str]) -> Writer:
+    where = {"traffic": traffic}
+    return pictures(name, *(Picture(metric, policies, where) for metric in metrics))
+
+
+def _emulated(
+    suite: Suite, case: str, metrics: Sequence[str], divisor: float = 1.0
+) -> Mapping[str, Writer]:
+    loads = [float(str(one.sweep["load"])) for one in suite.cases]
+    return {"": by_load(suite.policies, case, loads, metrics, divisor), "shapes": shapes}
+
+
+POOLS, NETWORKS = "rate-sweep-balancing", "rate-sweep-congestion"
 RATE_TABLES: Mapping[str, tuple[str, Writer]] = {
     "-".join(filter(None, (source, name))): (source, write)
-    for source, writers in ((SWEEP, _balancing()), (f"{SWEEP}-emulation", _emulated()))
+    for source, writers in (
+        (POOLS, _balancing()),
+        (
+            f"{POOLS}-emulation",
+            _emulated(balancing.rate_sweep_balancing("emulation"), POOL, (MEAN, TAIL), 1e3),
+        ),
+        (NETWORKS, _congestion()),
+        (
+            f"{NETWORKS}-emulation",
+            _emulated(congestion.rate_sweep_congestion("emulation"), WEB, MEANS),
+        ),
+    )
     for name, write in writers.items()
 }
 """Source and writer of each table and picture."""

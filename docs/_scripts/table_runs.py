@@ -226,6 +226,7 @@ SOURCES: Mapping[str, Source] = {
     "modern-balancing": Command("dcgym bench modern-balancing"),
     "modern-congestion": Made(rows_and_columns),
     "rate-sweep-balancing": Command("dcgym bench rate-sweep-balancing"),
+    "rate-sweep-congestion": Command("dcgym bench rate-sweep-congestion"),
     "letflow-gaps": Made(letflow_gaps),
     "held-out-balancing": Made(held_out),
     "balancing-quick": Command("dcgym bench balancing-quick"),
@@ -265,6 +266,9 @@ SOURCES: Mapping[str, Source] = {
     ),
     "rate-sweep-balancing-emulation": Command(
         "dcgym bench rate-sweep-balancing --backend emulation"
+    ),
+    "rate-sweep-congestion-emulation": Command(
+        "dcgym bench rate-sweep-congestion --backend emulation"
     ),
     "twin-error-balancing": Command(
         "dcgym twin-error balancing --seconds 13"
